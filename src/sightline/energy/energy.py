@@ -168,13 +168,16 @@ def contributions(residuals: object, reference: Reference) -> Floats:
     rows = _rows_for(residuals, reference)
     parts = np.empty((rows.n_rows, rows.n_channels))
     for start, block in row_tables.read_on_grid(rows):
-        centered = block - reference.mean
-        parts[start : start + len(block)] = (
-            0.5 * centered * (centered @ reference.precision)
-        )
+        parts[start : start + len(block)] = energy_parts(block, reference)
     if not np.isfinite(parts).all():
         row_tables.refuse_nonfinite(rows, "residuals", _numbered(rows))
     return parts
+
+
+def energy_parts(rows: Residuals, reference: Reference) -> Floats:
+    """Return the part of the energy of rows in memory that each channel carries."""
+    centered = rows - reference.mean
+    return np.asarray(0.5 * centered * (centered @ reference.precision))
 
 
 def _rows_for(residuals: object, reference: Reference) -> Rows:

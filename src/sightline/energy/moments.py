@@ -74,14 +74,14 @@ class Moments:
         count = self.count + other.count
         mean = self.mean + (other.mean - self.mean) * (other.count / count)
         unit = max(self.unit, other.unit)
-        a, b = (_in_unit(_moved(part, mean), unit) for part in (self, other))
+        a, b = _moved(self, mean), _moved(other, mean)
         return Moments(
             count=count,
             mean=mean,
             rest=a.rest + b.rest,
             second=a.second + b.second,
             cubic=a.cubic + b.cubic,
-            fourth=a.fourth + b.fourth,
+            fourth=a.fourth * (a.unit / unit) ** 4 + b.fourth * (b.unit / unit) ** 4,
             unit=unit,
             first=self.first,
             constant=self.constant & other.constant & (self.first == other.first),
@@ -113,20 +113,24 @@ def unit_of(squares: Floats) -> float:
     return float(2.0 ** (math.frexp(largest)[1] // 2))
 
 
-def _in_unit(about: Moments, unit: float) -> Moments:
-    """Return the same moments with fourth powers in another unit."""
-    if unit == about.unit:
-        return about
-    return replace(about, fourth=about.fourth * (about.unit / unit) ** 4, unit=unit)
-
-
 def _moved(about: Moments, mean: Floats) -> Moments:
     """Return the same moments about another mean."""
     by = mean - about.mean
     n, total, second, cubic = about.count, about.rest, about.second, about.cubic
     trace, square = float(np.trace(second)), float(by @ by)
     cross = np.outer(total, by)
-    fourth = _moved_fourth(about, by) if about.unit != 1.0 else None
+    fourth = None
+    if about.unit != 1.0:
+        # In the moments' own unit, so that fourth powers do not underflow.
+        scaled = replace(
+            about,
+            mean=np.zeros_like(by),
+            rest=total / about.unit,
+            second=second / about.unit / about.unit,
+            cubic=cubic / about.unit / about.unit / about.unit,
+            unit=1.0,
+        )
+        fourth = _moved(scaled, by / about.unit).fourth
     return replace(
         about,
         mean=mean,
@@ -147,20 +151,6 @@ def _moved(about: Moments, mean: Floats) -> Moments:
         if fourth is None
         else fourth,
     )
-
-
-def _moved_fourth(about: Moments, by: Floats) -> float:
-    """Return the sum of fourth powers about another mean, in the moments' unit."""
-    unit = about.unit
-    scaled = replace(
-        about,
-        mean=np.zeros_like(by),
-        rest=about.rest / unit,
-        second=about.second / unit / unit,
-        cubic=about.cubic / unit / unit / unit,
-        unit=1.0,
-    )
-    return _moved(scaled, by / unit).fourth
 
 
 class _Sums:

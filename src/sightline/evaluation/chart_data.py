@@ -14,7 +14,7 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.segments import Segment
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredTest
+from sightline.energy.energy import ScoredTest, energy_parts
 from sightline.energy.reference import Reference
 from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.probe import false_alarm_runs
@@ -233,8 +233,7 @@ def _episodes(
 def _contributions(residuals: Floats, reference: Reference) -> Floats:
     """Return each channel's part of the energy; what overflows counts as 0."""
     with np.errstate(over="ignore", invalid="ignore"):
-        centered = residuals - reference.mean
-        parts = 0.5 * centered * (centered @ reference.precision)
+        parts = energy_parts(residuals, reference)
     return np.nan_to_num(parts, nan=0.0, posinf=0.0, neginf=0.0)
 
 
@@ -253,13 +252,21 @@ def _excerpts(
     heat = np.full((*shape, n_columns), np.nan, np.float32)
     signals = np.full((*shape, n_columns, 3), np.nan, np.float32)
     place = {name: j for j, name in enumerate(stream.telemetry_channels)}
+    column = {name: j for j, name in enumerate(stream.channels)}
     for i, (segment, span) in enumerate(zip(segments, spans, strict=False)):
         values = residuals.at(span.rows)
         parts = _contributions(values, reference)
         inside = (span.rows >= segment.start) & (span.rows < segment.stop)
         with np.errstate(over="ignore"):  # an infinite strength comes first
             strength = np.abs(parts[inside]).mean(axis=0)
-        channels[i] = _channels_of(strength, segment, stream.channels, shape[1])
+        # Targets and diagnosed channels, else those with most evidence. A whole stage
+        # is not shown channel by channel.
+        k, strongest = shape[1], list(np.argsort(-strength, kind="stable")[: shape[1]])
+        refocus = segment.evidence_channels or ()
+        pointed = [*segment.targets, *(refocus if len(refocus) <= MOST_NAMED else ())]
+        named = dict.fromkeys(column[name] for name in pointed if name in column)
+        missing = [j for j in named if j not in strongest][: min(MOST_NAMED, k - 1)]
+        channels[i] = strongest[: k - len(missing)] + missing
         raw = None if telemetry is None else telemetry.at(span.rows)
         for m, j in enumerate(channels[i]):
             heat[i, m, : span.n_columns] = span.binned(np.abs(parts[:, j]))[:, 2]
@@ -276,20 +283,6 @@ def _excerpts(
         "excerpt_contributions": heat,
         "excerpt_signals": signals,
     }
-
-
-def _channels_of(
-    strength: Floats, segment: SegmentResult, names: Sequence[str], k: int
-) -> Ints:
-    """Return k channels: targets and diagnosed ones, else those with most evidence."""
-    strongest = list(np.argsort(-strength, kind="stable")[:k])
-    place = {name: j for j, name in enumerate(names)}
-    refocus = segment.evidence_channels or ()
-    # A whole stage is not shown channel by channel.
-    pointed = [*segment.targets, *(refocus if len(refocus) <= MOST_NAMED else ())]
-    named = list(dict.fromkeys(place[name] for name in pointed if name in place))
-    missing = [j for j in named if j not in strongest][: min(MOST_NAMED, k - 1)]
-    return np.array(strongest[: k - len(missing)] + missing, dtype=np.int32)
 
 
 def _states(telemetry: Rows, is_attack_free: Bools, starts: Ints) -> Arrays:

@@ -193,7 +193,15 @@ def localise(
     first = np.array([int(np.argmax(a)) if a.any() else -1 for a in inside])
     strength = _strengths(rows, reference, known, first)
     if attribution is not None:
-        strength[str(Method.OWN)] = _own_strengths(attribution, known, first)
+        at_first = [
+            attribution[a.start + k] if k >= 0 else np.full(len(channels), np.nan)
+            for a, k in zip(known, first.tolist(), strict=True)
+        ]
+        over = [attribution[a.start : a.stop].mean(axis=0) for a in known]
+        strength[str(Method.OWN)] = {
+            str(Moment.FIRST_ALARM): np.array(at_first),
+            str(Moment.ATTACK): np.array(over),
+        }
     targets = [[place[t] for t in a.targets if t in place] for a in known]
     names = sorted({stages[c] for c in channels if c in stages})
     stage_of = np.array(
@@ -318,19 +326,3 @@ def _attack_rows(rows: Rows, attacks: Sequence[Attack]) -> Iterator[tuple[int, F
             yield from zip(batch, np.split(values, ends[:-1]), strict=True)
             batch = []
         batch.append(i)
-
-
-def _own_strengths(
-    attribution: Floats, attacks: Sequence[Attack], first: Ints
-) -> dict[str, Floats]:
-    """Return the detector's own attribution of each attack, by moment."""
-    p = attribution.shape[1]
-    at_first = [
-        attribution[a.start + k] if k >= 0 else np.full(p, np.nan)
-        for a, k in zip(attacks, first.tolist(), strict=True)
-    ]
-    over = [attribution[a.start : a.stop].mean(axis=0) for a in attacks]
-    return {
-        str(Moment.FIRST_ALARM): np.array(at_first),
-        str(Moment.ATTACK): np.array(over),
-    }

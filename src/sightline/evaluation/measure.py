@@ -8,10 +8,11 @@ elsewhere.
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, IGNORED, Bools, finite
+from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, finite
 from sightline.data.row_tables import gather_rows, make_calls
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import Energies, ScoredTest, two_sided_energy
@@ -59,17 +60,20 @@ def measure(
     normal = np.sort(test.energy[test.attack_free.by_label])
     # The limit that 1% of the attack-free test rows exceed.
     hindsight = QuantileRule.from_normal(normal).threshold
-    judge = partial(
-        _judge_alarms,
-        test,
-        is_attack_free=test.attack_free.for_alarms,
-        by_rows=protocol is Protocol.PAPER,
-    )
+    judge = partial(_judge_alarms, test, by_rows=protocol is Protocol.PAPER)
     # By the raw value of a single channel; energy grows with it if it is one-sided.
     raw_ranks = scored.ranks if stream.one_sided and test.attacks else None
     if stream.p == 1 and not stream.one_sided and test.attacks:
         raw = gather_rows(stream.test, np.arange(stream.test.n_rows))[:, 0]
         raw_ranks = ranks_of_score(raw, test.labels)
+    # How a stream that is judged one-sided would do by two-sided energy.
+    two_sided = result.TwoSided() if stream.one_sided else None
+    if stream.one_sided and test.attacks:
+        both = (
+            two_sided_energy(each.energy, reference, energies.moments)
+            for each in (energies.train, energies.test)
+        )
+        two_sided = result.TwoSided(**_by_energy(test, *both))
     own_score = None
     if stream.score is not None:
         ranks = ranks_of_score(stream.score, test.labels)
@@ -83,7 +87,7 @@ def measure(
             **_standardised(energies, test, stream.p),
         ),
         rank=ranking.measure_rank(scored.ranks, lengths, raw=raw_ranks),
-        two_sided=_two_sided(energies, test) if stream.one_sided else None,
+        two_sided=two_sided,
         windows=measure_windows(scored.windows),
         drift=quality.measure_drift(
             mean,
@@ -127,44 +131,32 @@ def measure_attacks(
     )
 
 
-def _standardised(
-    energies: Energies, test: ScoredTest, p: int
-) -> dict[str, float | None]:
+def _standardised(energies: Energies, test: ScoredTest, p: int) -> dict[str, Any]:
     """Return the figures that units may decide, with each channel in its own spread.
 
     All None without attacks.
     """
-    energy = energies.test.other_energy
-    if energy is None:
+    if energies.test.other_energy is None:
         return {"standardised_roc_auc": None}
     normal = energies.standardised_train
-    if normal is None:
-        normal = energies.train.energy
+    normal = energies.train.energy if normal is None else normal
+    figures = _by_energy(test, normal, energies.test.other_energy)
+    figures["compactness"] = finite(2 * float(np.mean(normal)) / p)
+    return {f"standardised_{key}": value for key, value in figures.items()}
+
+
+def _by_energy(test: ScoredTest, normal: Floats, energy: Floats) -> dict[str, Any]:
+    """Return what the p99 rule and the ranks would be by another energy.
+
+    `normal` is that of train, `energy` that of the test.
+    """
     ranks = ranks_of_score(energy, test.labels)
     alarms = QuantileRule.from_normal(normal).alarms(energy)
     return {
-        "standardised_roc_auc": ranking.roc_auc_of_ranks(ranks),
-        "standardised_pauc_1": ranking.partial_auc_of_ranks(ranks, PAUC_RATES[0]),
-        "standardised_f1": _judge_alarms(test, alarms).f1,
-        "standardised_compactness": finite(2 * float(np.mean(normal)) / p),
+        "roc_auc": ranking.roc_auc_of_ranks(ranks),
+        "pauc_1": ranking.partial_auc_of_ranks(ranks, PAUC_RATES[0]),
+        "f1": _judge_alarms(test, alarms).f1,
     }
-
-
-def _two_sided(energies: Energies, test: ScoredTest) -> result.TwoSided:
-    """Return how a stream that is judged one-sided would do by two-sided energy."""
-    if not test.attacks:
-        return result.TwoSided()
-    train, tested = (
-        two_sided_energy(each.energy, energies.reference, energies.moments)
-        for each in (energies.train, energies.test)
-    )
-    ranks = ranks_of_score(tested, test.labels)
-    alarms = QuantileRule.from_normal(train).alarms(tested)
-    return result.TwoSided(
-        roc_auc=ranking.roc_auc_of_ranks(ranks),
-        pauc_1=ranking.partial_auc_of_ranks(ranks, PAUC_RATES[0]),
-        f1=_judge_alarms(test, alarms).f1,
-    )
 
 
 def _judge_alarms(
@@ -172,7 +164,6 @@ def _judge_alarms(
     alarms: Bools,
     *,
     tau99: float | None = None,
-    is_attack_free: Bools | None = None,
     by_rows: bool = False,
 ) -> AlarmMetrics:
     """Return how a rule did on the test, by its alarms.
@@ -187,7 +178,7 @@ def _judge_alarms(
         breaks=test.breaks,
         step_s=test.step_s,
         tau99=tau99,
-        is_attack_free=is_attack_free,
+        is_attack_free=test.attack_free.for_alarms,
         ids=[attack.id for attack in test.attacks],
         by_rows=by_rows,
     )

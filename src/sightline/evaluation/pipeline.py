@@ -263,7 +263,7 @@ def _evaluate(
     )
     findings = lint_stream(scored, measures)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
-    segments = _segments(attacks, verdicts, _ceilings(scored, rules, verdicts))
+    segments = _segments(scored, attacks, rules, verdicts)
 
     audit = audit_in(stream.meta)
     return result.Evaluation(
@@ -300,30 +300,26 @@ def _commission(
         return None, str(error)
 
 
-def _ceilings(
-    scored: ScoredStream, rules: Commissioning | None, verdicts: Diagnosis | None
-) -> Sequence[Ceiling | None]:
-    """Return how early any rule could have raised each attack; None without rules."""
-    if rules is None or verdicts is None:
-        return [None] * len(scored.test.attacks)
-    shown = [
-        (one.found is not None and one.found.is_found)
-        or any(outcome.visible for outcome in (one.ladder or {}).values())
-        for one in verdicts.segments
-    ]
-    return ceilings(scored.stream.test, scored.test, rules, shown)
-
-
 def _segments(
+    scored: ScoredStream,
     rows: Sequence[SegmentMeasures],
+    rules: Commissioning | None,
     verdicts: Diagnosis | None,
-    limits: Sequence[Ceiling | None],
 ) -> tuple[result.SegmentResult, ...]:
-    """Return each attack: what was measured, its diagnosis and its ceiling.
+    """Return each attack: what was measured, why it was missed, and its ceiling.
 
-    Without a diagnosis the fields of `SegmentDiagnosis` keep their defaults.
+    Without a diagnosis the fields of `SegmentDiagnosis` keep their defaults; without
+    one, or without rules, there is no ceiling.
     """
-    reasons = verdicts.segments if verdicts else [SegmentDiagnosis()] * len(rows)
+    reasons = verdicts.segments if verdicts else (SegmentDiagnosis(),) * len(rows)
+    limits: Sequence[Ceiling | None] = [None] * len(rows)
+    if rules and verdicts:
+        shown = [
+            (one.found is not None and one.found.is_found)
+            or any(outcome.visible for outcome in (one.ladder or {}).values())
+            for one in reasons
+        ]
+        limits = ceilings(scored.stream.test, scored.test, rules, shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)

@@ -94,10 +94,22 @@ def measure_uncertainty(
     if n_attacks:
         ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
         floors = _floors(measured, at_chance[0])
+    effective = None
+    if len(attack_rows):
+        n_effective = intervals.effective_attacks(attack_rows)
+        effective = EffectiveAttacks(rows=n_effective, segments=float(len(attack_rows)))
     return Uncertainty(
         intervals={entry.key: ranges.get(entry.key) for entry in with_interval()},
         floor={e.key: floors.get(e.key) for e in with_interval() if e.has_floor},
-        bootstrap=_facts(attack_rows, block, n_replicates, n_shifts, seed),
+        bootstrap=BootstrapFacts(
+            method=METHOD,
+            n=n_replicates,
+            block=block,
+            seed=seed,
+            effective_attacks=effective,
+            few_events=effective is None or effective.rows < intervals.FEW_EVENTS,
+            shifts=n_shifts,
+        ),
     )
 
 
@@ -202,22 +214,3 @@ def _floors(
         if floor is not None and recall is not None:
             floors[name] = replace(floor, above_floor=recall.above_floor, p=recall.p)
     return floors
-
-
-def _facts(
-    attack_rows: Floats, block: int, n_replicates: int, n_shifts: int, seed: int
-) -> BootstrapFacts:
-    """Return how intervals and floors were drawn."""
-    effective = None
-    if len(attack_rows):
-        rows = intervals.effective_attacks(attack_rows)
-        effective = EffectiveAttacks(rows=rows, segments=float(len(attack_rows)))
-    return BootstrapFacts(
-        method=METHOD,
-        n=n_replicates,
-        block=block,
-        seed=seed,
-        effective_attacks=effective,
-        few_events=effective is None or effective.rows < intervals.FEW_EVENTS,
-        shifts=n_shifts,
-    )

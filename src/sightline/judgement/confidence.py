@@ -308,20 +308,16 @@ def _quiet_test(case: AttackCase) -> QuietTest:
     if record.is_one_sided:
         return QuietTest(own=[], calm=[])
     own = [record.energy[case.segment.rows]]
-    calm = [_means(record.energy, case.windows.matched, length)]
+    # The mean of each window; a running sum would carry rounding along.
+    windows = np.lib.stride_tricks.sliding_window_view(record.energy, length)
+    starts, at_once = case.windows.matched, max(1, _MOST_VALUES // length)
+    means = [
+        windows[starts[k : k + at_once]].mean(axis=1)
+        for k in range(0, len(starts), at_once)
+    ]
+    calm = [np.concatenate(means)]
     if case.has_moved:
         whitening = record.scored.reference.whitening
         own.append(energy_under(whitening, case.stretches[0].rows))
         calm.append(np.array([s.least_energy for s in case.stretches[1:]]))
     return QuietTest(own=own, calm=calm)
-
-
-def _means(series: Floats, starts: Ints, length: int) -> Floats:
-    """Return the mean of each window; a running sum would carry rounding along."""
-    windows = np.lib.stride_tricks.sliding_window_view(series, length)
-    at_once = max(1, _MOST_VALUES // length)
-    parts = [
-        windows[starts[k : k + at_once]].mean(axis=1)
-        for k in range(0, len(starts), at_once)
-    ]
-    return np.concatenate(parts)

@@ -11,7 +11,6 @@ import numpy as np
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.data.arrays import Floats
 from sightline.data.row_tables import make_calls
-from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
@@ -121,7 +120,23 @@ def judge(
         channels=stream.channels,
         is_one_sided=stream.one_sided is True,
     )
-    judgements = _judge_all(record, test.segments, seed, progress)
+    windows = map(record.calm.windows_for, test.segments)
+    pairs = {
+        k: (segment, chosen)
+        for k, (segment, chosen) in enumerate(zip(test.segments, windows, strict=True))
+        if chosen is not None
+    }
+
+    def ended(done: int) -> None:
+        progress(Step(StepKind.DIAGNOSING, done + 1, len(pairs)))
+
+    cases = judge_cases(
+        record, list(pairs.values()), partial(judge_case, seed=seed), ended
+    )
+    # None with too little attack-free time.
+    judgements: list[Judgement | None] = [None] * len(test.segments)
+    for k, one in zip(pairs, cases, strict=True):
+        judgements[k] = replace(one, case=replace(one.case, record=record))
     evidence = _found(judgements, RungName.EVIDENCE)
     by_rule = _found(judgements, None)
     segments = tuple(
@@ -135,29 +150,6 @@ def judge(
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
         facts=_facts(test, judgements, scored.facts, rules),
     )
-
-
-def _judge_all(
-    record: JudgedRecord, segments: Sequence[Segment], seed: int, progress: Progress
-) -> list[Judgement | None]:
-    """Return the judgement of each attack; None with too little attack-free time."""
-    windows = [record.calm.windows_for(segment) for segment in segments]
-    pairs = {
-        k: (segment, chosen)
-        for k, (segment, chosen) in enumerate(zip(segments, windows, strict=True))
-        if chosen is not None
-    }
-
-    def ended(done: int) -> None:
-        progress(Step(StepKind.DIAGNOSING, done + 1, len(pairs)))
-
-    cases = judge_cases(
-        record, list(pairs.values()), partial(judge_case, seed=seed), ended
-    )
-    judged: list[Judgement | None] = [None] * len(segments)
-    for k, one in zip(pairs, cases, strict=True):
-        judged[k] = replace(one, case=replace(one.case, record=record))
-    return judged
 
 
 # --- One attack -----------------------------------------------------------------------

@@ -50,6 +50,7 @@ N_STRETCHES: Final = 20
 CASE_ROWS: Final = 50_000
 # Values of test rows that are held in memory at a time.
 MOST_VALUES: Final = 32_000_000
+STANDARDISED: Final = "ledoit-wolf-standardised"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -169,16 +170,6 @@ class LocalCovariances:
     half: npt.NDArray[np.int8]
 
 
-def _local_whitening(pieces: Sequence[Floats]) -> Floats:
-    """Return the whitening of stretches of calm rows, about a moving mean."""
-    for piece in pieces:
-        for block in np.array_split(piece, max(1, len(piece) // CENTRE_ROWS)):
-            block -= block.mean(axis=0)
-    values = np.concatenate(pieces)
-    reference = fit_reference(values, estimator="ledoit-wolf-standardised")
-    return np.ascontiguousarray(reference.factor.T)
-
-
 def local_covariances(test: Rows, calm: Ints) -> LocalCovariances | None:
     """Return the covariance of calm rows about a moving mean; None if it is singular.
 
@@ -199,11 +190,21 @@ def local_covariances(test: Rows, calm: Ints) -> LocalCovariances | None:
     places = [calm[a:b][:STRETCH_ROWS] for a, b in pairwise(edges)]
     values = gather_rows(test, np.concatenate(places))
     pieces = np.split(values, np.cumsum([len(place) for place in places])[:-1])
+    for piece in pieces:
+        for block in np.array_split(piece, max(1, len(piece) // CENTRE_ROWS)):
+            block -= block.mean(axis=0)
     try:
-        one, two = (_local_whitening(pieces[k::2]) for k in (0, 1))
+        one, two = (
+            fit_reference(np.concatenate(pieces[k::2]), estimator=STANDARDISED)
+            for k in (0, 1)
+        )
     except StreamError:
         return None
-    return LocalCovariances(whitenings=(one, two), half=half)
+    whitenings = (
+        np.ascontiguousarray(one.factor.T),
+        np.ascontiguousarray(two.factor.T),
+    )
+    return LocalCovariances(whitenings=whitenings, half=half)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

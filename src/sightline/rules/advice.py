@@ -115,9 +115,17 @@ def decide(facts: CommissioningFacts) -> RuleDecision:
         gain = (chosen.attacks.skill or 0.0) - (present.attacks.skill or 0.0)
         is_better = gain > CLEARLY and not is_over(chosen.load, facts)
         return RuleDecision.REPLACE if is_better else RuleDecision.KEEP
-    if not is_over(chosen.load, facts) or _is_much_cheaper(chosen, present):
+    if not is_over(chosen.load, facts):
         return RuleDecision.REPLACE
-    return RuleDecision.REFUSE if _is_worse(chosen, present) else RuleDecision.WAIT
+    count, usual = (row.load.alarms_per_day or 0.0 for row in (chosen, present))
+    time, usual_time = chosen.load.share_of_time, present.load.share_of_time
+    skill, usual_skill = (row.attacks.skill or 0.0 for row in (chosen, present))
+    # At most half the cost by both counts, with as much skill.
+    if 2 * count <= usual and 2 * time <= usual_time and skill >= usual_skill:
+        return RuleDecision.REPLACE
+    # More cost by both counts, and no more skill.
+    is_worse = count >= usual and time >= usual_time and skill <= usual_skill
+    return RuleDecision.REFUSE if is_worse else RuleDecision.WAIT
 
 
 def advice(facts: CommissioningFacts) -> str:
@@ -165,24 +173,6 @@ def advice(facts: CommissioningFacts) -> str:
         f"On {days} {before}; rule {chosen.name!r} {after}."
     )
     return text + _warning(chosen, facts) + _hindsight(facts) + _limit_alone(facts)
-
-
-def _is_much_cheaper(chosen: RuleOutcome, present: RuleOutcome) -> bool:
-    """Return whether a rule costs at most half by both counts, with as much skill."""
-    return (
-        2 * (chosen.load.alarms_per_day or 0.0) <= (present.load.alarms_per_day or 0.0)
-        and 2 * chosen.load.share_of_time <= present.load.share_of_time
-        and (chosen.attacks.skill or 0.0) >= (present.attacks.skill or 0.0)
-    )
-
-
-def _is_worse(chosen: RuleOutcome, present: RuleOutcome) -> bool:
-    """Return whether a rule costs more by both counts and has no more skill."""
-    return (
-        (chosen.load.alarms_per_day or 0.0) >= (present.load.alarms_per_day or 0.0)
-        and chosen.load.share_of_time >= present.load.share_of_time
-        and (chosen.attacks.skill or 0.0) <= (present.attacks.skill or 0.0)
-    )
 
 
 def _within(facts: CommissioningFacts) -> str:

@@ -199,7 +199,20 @@ def ceilings(
         calm = AttackFreeLaw.of(rows, test, test.attack_free.for_alarms)
     except StreamError:
         return [None] * len(segments)
-    rules = _rules(test, made)
+    # The chosen rule, and the one in use.
+    facts, present = made.facts, made.facts.present[-1]
+    split = facts.split
+    later = np.unique(np.append(0, test.breaks[test.breaks > split] - split))
+    starts, _ = run_bounds(made.alarm_rows[facts.chosen], later)
+    alarms = test.alarms if test.own_alarms is None else test.own_alarms
+    episodes = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks)
+    load = facts.row(facts.chosen).load
+    rules = [
+        _RuleAlarms(name=facts.chosen, starts=starts + split, first=split, load=load),
+        _RuleAlarms(
+            name=present.name, starts=episodes.starts, first=0, load=present.load
+        ),
+    ]
     sightings = [
         None if seen is None else seen.if_shown(is_shown)
         for seen, is_shown in zip(
@@ -276,25 +289,6 @@ class _RuleAlarms:
             could_save_s=saved,
             alarms_per_day=cost,
         )
-
-
-def _rules(test: ScoredTest, made: "Commissioning") -> list[_RuleAlarms]:
-    """Return the alarms of the chosen rule, and of the one in use."""
-    facts = made.facts
-    name, split = facts.chosen, facts.split
-    later = np.unique(np.append(0, test.breaks[test.breaks > split] - split))
-    starts, _ = run_bounds(made.alarm_rows[name], later)
-    present = facts.present[-1]
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    episodes = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks)
-    return [
-        _RuleAlarms(
-            name=name, starts=starts + split, first=split, load=facts.row(name).load
-        ),
-        _RuleAlarms(
-            name=present.name, starts=episodes.starts, first=0, load=present.load
-        ),
-    ]
 
 
 # --- Words ----------------------------------------------------------------------------

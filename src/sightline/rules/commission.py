@@ -408,10 +408,21 @@ def commission(
         within=within,
         train=train,
     )
+    if calm is not None:
+        if stream.step_s != calm.step_s:
+            raise StreamError(
+                "`calm` must have rows as far apart as the stream's "
+                f"({stream.step_s} s); they are {calm.step_s} s apart."
+            )
+        if stream.channels != calm.channels:
+            differ = sorted(set(stream.channels) ^ set(calm.channels))
+            how = f"only one has {names(differ, 6)}" if differ else "the order differs"
+            raise StreamError(
+                f"`calm` must have the channels of the stream in the same order; {how}."
+            )
     with threads(jobs):
         scored, elsewhere = score(stream), None
         if calm is not None:
-            _check_alike(stream, calm)
             other = score(calm)
             elsewhere = part_of_test(
                 other.stream,
@@ -454,9 +465,18 @@ def commission_scored(
         partial(_make_family, basis, settings),
         partial(mask_after_changes, stream, test, basis.judged, before_split),
     ]
-    calls += [
-        partial(_try_repair, basis, *one) for one in _repairs(basis, noisy, settings)
-    ]
+    base = CommissionSettings(
+        budget=settings.budget, family=("energy",), choose="energy"
+    )
+    if not stream.one_sided:
+        refit = replace(base, reference="commissioning")
+        calls.append(partial(_try_repair, basis, REFITTED, refit))
+    if stream.score is not None:
+        own = replace(base, family=("score",), choose="score")
+        calls.append(partial(_try_repair, basis, "{}", own))
+    if noisy is not None:
+        fewer = replace(base, family=("energy", "all"), without=(noisy,))
+        calls.append(partial(_try_repair, basis, f"{{}} without {noisy}", fewer))
     family, mask, *tables = make_calls(stream.test, calls)
     facts = replace(
         family.facts,
@@ -468,26 +488,13 @@ def commission_scored(
     return made
 
 
-def _repairs(
-    basis: Basis, noisy: str | None, settings: CommissionSettings
-) -> Iterator[tuple[str, CommissionSettings]]:
-    """Yield the names of further rules, ``{}`` for their own, and their settings."""
-    base = CommissionSettings(
-        budget=settings.budget, family=("energy",), choose="energy"
-    )
-    if not basis.stream.one_sided:
-        yield REFITTED, replace(base, reference="commissioning")
-    if basis.stream.score is not None:
-        yield "{}", replace(base, family=("score",), choose="score")
-    if noisy is not None:
-        family = ("energy", "all")
-        yield f"{{}} without {noisy}", replace(base, family=family, without=(noisy,))
-
-
 def _try_repair(
     basis: Basis, name: str, settings: CommissionSettings
 ) -> list[RuleOutcome]:
-    """Return how further rules did; none where they have too few rows."""
+    """Return how further rules did; none where they have too few rows.
+
+    `name` has ``{}`` for the name of each.
+    """
     try:
         table = _make_family(basis, settings).table
     except StreamError:  # fewer rows than the family has, as without calibration
@@ -568,7 +575,16 @@ def _maker(
         period = basis.period(
             with_calibration=with_calibration, with_train=settings.train
         )
-        _check_days(period, settings.budget)
+        budget = settings.budget
+        if budget.per_day * period.days < LEAST_ALARMS:
+            hours = (LEAST_ALARMS / budget.per_day - period.days) * 24
+            least = np.ceil(LEAST_ALARMS / period.days) if period.days else np.inf
+            other = f", or allow at least {least:.0f} alarms a day"
+            raise StreamError(
+                f"{24 * period.days:.1f} attack-free hours are too few to set a limit "
+                f"for {budget}: {hours:.1f} hours are missing"
+                f"{other if least <= MOST_PER_DAY else ''}."
+            )
         normal = basis.normal
         if settings.reference == "commissioning":
             tables = tuple(table.rows for table in period.tables)
@@ -625,20 +641,6 @@ def _instead(chosen: str, instead: str, table: Sequence[RuleOutcome]) -> str:
         f"Rule {chosen!r} is over the budget on the later rows, with "
         f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it {why}. "
         "This choice is made in hindsight."
-    )
-
-
-def _check_days(calm: CalmPeriod, budget: Budget) -> None:
-    """Raise if commissioning rows are too few for the budget."""
-    if budget.per_day * calm.days >= LEAST_ALARMS:
-        return
-    hours = (LEAST_ALARMS / budget.per_day - calm.days) * 24
-    least = np.ceil(LEAST_ALARMS / calm.days) if calm.days else np.inf
-    other = f", or allow at least {least:.0f} alarms a day"
-    raise StreamError(
-        f"{24 * calm.days:.1f} attack-free hours are too few to set a limit for "
-        f"{budget}: {hours:.1f} hours are missing"
-        f"{other if least <= MOST_PER_DAY else ''}."
     )
 
 
@@ -706,18 +708,3 @@ def _notes(
         )
     if not basis.judged.is_attack_free.any():
         yield "No attack-free rows are left to judge the rules on."
-
-
-def _check_alike(stream: ResidualStream, other: ResidualStream) -> None:
-    """Raise unless rows of another stream can commission rules for this one."""
-    if stream.step_s != other.step_s:
-        raise StreamError(
-            f"`calm` must have rows as far apart as the stream's ({stream.step_s} s); "
-            f"they are {other.step_s} s apart."
-        )
-    if stream.channels != other.channels:
-        differ = sorted(set(stream.channels) ^ set(other.channels))
-        raise StreamError(
-            "`calm` must have the channels of the stream in the same order; "
-            + (f"only one has {names(differ, 6)}." if differ else "the order differs.")
-        )

@@ -13,10 +13,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.reference import Reference
+from sightline.energy.energy import energy_parts
 from sightline.metrics.alarm_load import Episodes, episodes_in
 from sightline.rules.commission import (
     Commissioning,
@@ -95,11 +95,21 @@ def unexplained_episodes(
     """
     stream, test = scored.stream, scored.test
     trace, alarms = _alarms(scored, made)
-    places = _strongest(alarms, trace, test.attack_free.for_alarms, most)
+    # Alarms that touch no attack and no time after one, the strongest of them.
+    disturbed = np.concatenate([[0], np.cumsum(~test.attack_free.for_alarms)])
+    places = [
+        (int(start), int(last))
+        for start, last in zip(alarms.starts, alarms.lasts, strict=True)
+        if disturbed[last + 1] == disturbed[start]
+    ]
+    strength = [-float(trace[start : last + 1].max()) for start, last in places]
+    order = np.argsort(strength, kind="stable")[:most]
+    places = [places[k] for k in sorted(order.tolist())]
     peaks = np.array(
         [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
     )
-    tags = _tags(gather_rows(stream.test, peaks), test.reference, stream.channels)
+    parts = energy_parts(gather_rows(stream.test, peaks), test.reference)
+    tags = [_tags(np.maximum(part, 0.0), stream.channels) for part in parts]
     return tuple(
         Episode(
             start=start,
@@ -144,34 +154,11 @@ def _alarms(scored: ScoredStream, made: Commissioning) -> tuple[Floats, Episodes
     )
 
 
-def _strongest(
-    alarms: Episodes, trace: Floats, is_attack_free: Bools, most: int
-) -> list[tuple[int, int]]:
-    """Return first row and last exceedance of the strongest unexplained alarms."""
-    disturbed = np.concatenate([[0], np.cumsum(~is_attack_free)])
-    places = [
-        (int(start), int(last))
-        for start, last in zip(alarms.starts, alarms.lasts, strict=True)
-        if disturbed[last + 1] == disturbed[start]
-    ]
-    strength = [-float(trace[start : last + 1].max()) for start, last in places]
-    order = np.argsort(strength, kind="stable")[:most]
-    return [places[k] for k in sorted(order.tolist())]
-
-
-def _tags(
-    rows: Floats, reference: Reference, channels: tuple[str, ...]
-) -> list[tuple[str, ...]]:
-    """Return the channels that carry most of the energy of each row."""
-    centred = rows - reference.mean
-    parts = np.maximum(centred * (centred @ reference.precision), 0.0)
-    named = []
-    for part in parts:
-        order = np.argsort(-part, kind="stable")[:MOST_TAGS]
-        least = LEAST_PART * float(part.sum())
-        strong = [channels[j] for k, j in enumerate(order) if not k or part[j] >= least]
-        named.append(tuple(strong))
-    return named
+def _tags(parts: Floats, channels: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the channels that carry most of the energy of a row."""
+    order = np.argsort(-parts, kind="stable")[:MOST_TAGS]
+    least = LEAST_PART * float(parts.sum())
+    return tuple(channels[j] for k, j in enumerate(order) if not k or parts[j] >= least)
 
 
 def _picture(trace: Floats, start: int, stop: int, breaks: Ints) -> EpisodePicture:

@@ -14,7 +14,7 @@ import numpy as np
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import Rows, gather_rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import ScoredTest
+from sightline.energy.energy import ScoredTest, energy_parts
 from sightline.metrics.alarm_load import Delays, episodes_of
 from sightline.rules.judging import JudgedRows, Mask, RuleOutcome, judge_present
 from sightline.text import names, number, plural, share
@@ -54,8 +54,7 @@ def noisy_channel(
     starts = starts[is_attack_free[starts]]
     if len(starts) < LEAST_LED:
         return None
-    rows = gather_rows(stream.test, starts) - test.reference.mean
-    parts = rows * (rows @ test.reference.precision)
+    parts = energy_parts(gather_rows(stream.test, starts), test.reference)
     leaders = Counter(np.argmax(parts, axis=1).tolist())
     channel, count = leaders.most_common(1)[0]
     return stream.channels[channel] if count >= DOMINATES * len(starts) else None

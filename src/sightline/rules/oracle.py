@@ -495,25 +495,6 @@ class _Evidence:
     gain_by_fit: float
 
 
-def _evidence(
-    calm: AttackFreeLaw, segments: Sequence[Segment]
-) -> list[_Evidence | None]:
-    """Return the law of each attack, with how far calm windows get in the same way."""
-    rows = calm.rows
-    labels = np.where(calm.is_attack_free, NORMAL, IGNORED).astype(np.int8)
-    plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
-    watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
-    scored = score_rows(rows, calm.reference, name="test", watch=watch)
-    windows = windows_of_parts(plan, rows.n_channels, scored.collected)
-    before = np.concatenate([[0.0], np.cumsum(scored.energy)])
-    n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
-    energy = before[plan.starts + n_rows] - before[plan.starts]
-    return [
-        _evidence_of(windows, energy, i, segment.length)
-        for i, segment in enumerate(segments)
-    ]
-
-
 def _evidence_of(
     windows: WindowEnergies, energy: Floats, i: int, n_rows: int
 ) -> _Evidence | None:
@@ -610,8 +591,20 @@ class Sighting:
 def find_sightings(
     calm: AttackFreeLaw, segments: Sequence[Segment], budget: Budget
 ) -> list[Sighting | None]:
-    """Return what the oracle sees of each segment, with the law of its rows."""
-    evidence = _evidence(calm, segments)
+    """Fit the oracle's test to each segment, and run it through the rows of it."""
+    rows = calm.rows
+    labels = np.where(calm.is_attack_free, NORMAL, IGNORED).astype(np.int8)
+    plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
+    watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
+    scored = score_rows(rows, calm.reference, name="test", watch=watch)
+    windows = windows_of_parts(plan, rows.n_channels, scored.collected)
+    before = np.concatenate([[0.0], np.cumsum(scored.energy)])
+    n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
+    energy = before[plan.starts + n_rows] - before[plan.starts]
+    evidence = [
+        _evidence_of(windows, energy, i, segment.length)
+        for i, segment in enumerate(segments)
+    ]
     found: list[Sighting | None] = [None] * len(segments)
     usable = [
         (i, segments[i], known) for i, known in enumerate(evidence) if known is not None
