@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
-from sightline.rules.advice import Decision, advice, decide, is_over, load_words
+from sightline.rules.advice import RuleDecision, advice, decide, is_over, load_words
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 
 
@@ -146,7 +146,7 @@ def test_a_rule_over_the_budget_is_advised_only_if_it_is_much_cheaper():
     present = outcome("own", 7.5, 0.111, 7, 0.6)
     facts = with_rules(present, outcome("all", 3.8, 0.186, 8))
     text = advice(facts)
-    assert decide(facts) is Decision.WAIT
+    assert decide(facts) is RuleDecision.WAIT
     assert text.startswith("Do not change the rule yet: on 10.0 later attack-free days")
     assert "neither your own rule nor rule 'all', made for 6/day,1%, keeps" in text
     assert "above the budget's 1%" in text
@@ -154,5 +154,5 @@ def test_a_rule_over_the_budget_is_advised_only_if_it_is_much_cheaper():
     facts = replace(facts, table=facts.table[1:])
     assert "No other rule that was made for it keeps it" in advice(facts)
     cheaper = with_rules(present, outcome("all", 3.0, 0.05, 8))
-    assert decide(cheaper) is Decision.REPLACE
+    assert decide(cheaper) is RuleDecision.REPLACE
     assert "above the budget's 1%" in advice(cheaper)
