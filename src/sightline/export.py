@@ -12,7 +12,7 @@ import numpy as np
 from sightline.audit.record import Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.downsampling import Preparation
-from sightline.data.recording import Recording, Tag
+from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import (
@@ -306,10 +306,23 @@ def _described(
     sources = dict.fromkeys(learned.notices, "train")
     for text in tested.notices:
         sources[text] = "train and test" if text in learned.notices else "test"
+    about = detector.about() if hasattr(detector, "about") else {}
     export = _StreamParts(
         notices=[f"{source}: {text}" for text, source in sources.items()],
-        meta=_meta(detector, tested, test.tags),
+        # What is needed to make the stream again and to read it.
+        meta={
+            "detector_name" if k == "detector" else f"detector_{k}": value
+            for k, value in about.items()
+        },
     )
+    if tested.scale is not None:
+        export.meta["scale"] = [float(scale) for scale in tested.scale]
+    groups: dict[str, list[str]] = {}
+    for tag in test.tags:
+        if tag.stage is not None and tag.name in tested.channels:
+            groups.setdefault(tag.stage, []).append(tag.name)
+    if len(groups) > 1:
+        export.meta["groups"] = groups
     attacks = [_moved(attack, tested) for attack in test.attacks]
     export.attacks = [attack for attack in attacks if attack.start < attack.stop]
     if lost := [attack.id for attack in attacks if attack.start >= attack.stop]:
@@ -555,24 +568,6 @@ def _title(detector: Detector) -> str:
     """Return the name of the card, else of the class."""
     card = getattr(detector, "card", None)
     return type(detector).__name__ if card is None else str(card.name)
-
-
-def _meta(
-    detector: Detector, residuals: Residuals, tags: Sequence[Tag]
-) -> dict[str, object]:
-    """Return what is needed to make the stream again and to read it."""
-    about = detector.about() if hasattr(detector, "about") else {}
-    meta: dict[str, object] = {
-        "detector_name" if k == "detector" else f"detector_{k}": value
-        for k, value in about.items()
-    }
-    if residuals.scale is not None:
-        meta["scale"] = [float(scale) for scale in residuals.scale]
-    groups: dict[str, list[str]] = {}
-    for tag in tags:
-        if tag.stage is not None and tag.name in residuals.channels:
-            groups.setdefault(tag.stage, []).append(tag.name)
-    return meta | ({"groups": groups} if len(groups) > 1 else {})
 
 
 def _check_same(train: Sequence[str], test: Sequence[str], whose: str) -> None:

@@ -16,7 +16,7 @@ from testbed_files import (
 import sightline
 from sightline.errors import SightlineError, StreamError
 from sightline.progress import Step, StepKind
-from sightline.testbeds import READERS
+from sightline.testbeds import READERS, found_releases
 from sightline.testbeds.csv_reader import (
     SourceFile,
     clean_name,
@@ -24,7 +24,6 @@ from sightline.testbeds.csv_reader import (
     find_header,
     first_row,
 )
-from sightline.testbeds.open_release import found_releases
 
 NAMES = tuple(READERS)
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"

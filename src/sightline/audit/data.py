@@ -18,9 +18,8 @@ from sightline.data.recording import Recording
 from sightline.data.segments import breaks_from_time
 from sightline.data.zones import stamp
 from sightline.progress import Progress, silent
-from sightline.testbeds import reader_of
+from sightline.testbeds import open_parts, reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, Testbed
-from sightline.testbeds.open_release import open_parts
 from sightline.testbeds.own_plant import read_folder
 from sightline.text import names, plural
 

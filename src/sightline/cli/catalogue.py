@@ -67,9 +67,8 @@ def list_testbeds_command(
     Example:
       sightline testbeds --root /data
     """
-    from sightline.testbeds import READERS, SIMULATED, list_testbeds
+    from sightline.testbeds import READERS, SIMULATED, found_releases, list_testbeds
     from sightline.testbeds.csv_reader import find_files
-    from sightline.testbeds.open_release import found_releases
 
     with door(debug=debug):
         releases, cards = None, list_testbeds()

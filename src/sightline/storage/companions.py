@@ -36,7 +36,7 @@ from sightline.files import reading
 from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.parquet import columns_of, open_rows, read_column
 from sightline.tables.lists import list_rows, read_incidents
-from sightline.tables.stamps import seconds_from
+from sightline.tables.stamps import seconds_of_cell
 from sightline.tables.text_tables import read_table
 from sightline.text import names, plural
 
@@ -255,16 +255,9 @@ class ListTimes:
 
     def _seconds(self, cell: str, name: str, line: int) -> float:
         """Return a date as seconds since 1970."""
-        import polars as pl
-
-        column = pl.Series(name, [cell or None], pl.String)
-        read = seconds_from(
-            column,
-            path=self.path,
-            time_format=self.time_format,
-            place_of=lambda _: f"line {line}",
-        )
-        return float(read.seconds[0])
+        return seconds_of_cell(
+            cell, name, line, path=self.path, time_format=self.time_format
+        )[0]
 
     def are_rows(self, spans: Sequence[tuple[float, float]]) -> bool:
         """Return whether the spans are rows of the stream.

@@ -176,6 +176,42 @@ def seconds_from(
     return Seconds(_seconds(placed), True, notices)
 
 
+def seconds_of_cell(
+    cell: str,
+    name: str,
+    line: int,
+    *,
+    path: object,
+    zone: str | None = None,
+    time_format: str | None = None,
+) -> tuple[float, bool]:
+    """Return one time stamp of a list as seconds since 1970, and whether it is UTC.
+
+    Parameters
+    ----------
+    cell, name, line
+        The text, its column, and its line, for messages.
+    path, zone, time_format
+        As for `seconds_from`.
+
+    Raises
+    ------
+    FileError
+        If the stamp is missing or cannot be read, or could be read in two ways.
+    """
+    import polars as pl
+
+    column = pl.Series(name, [cell or None], pl.String)
+    read = seconds_from(
+        column,
+        path=path,
+        zone=zone,
+        time_format=time_format,
+        place_of=lambda _: f"line {line}",
+    )
+    return float(read.seconds[0]), read.is_utc
+
+
 class _Refusal(NamedTuple):
     """Builds the errors about one column of stamps."""
 

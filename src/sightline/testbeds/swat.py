@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Labels
-from sightline.data.segments import Attack, attacks_at, labels_of
+from sightline.data.segments import attacks_at, labels_of
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
 from sightline.testbeds.base import attack_table
@@ -58,6 +58,11 @@ _ADJUSTED_LEAVES_OUT = (
     "The adjusted times leave out attacks 4, 14 and 29, which are not visible in the "
     "readings: their rows count as normal."
 )
+_LABEL_NOTICES = {
+    base.LabelSource.BUILT_IN: (_LABEL_ERRORS,),
+    base.LabelSource.LIST: (),
+    base.LabelSource.ADJUSTED: (_ADJUSTED_LEAVES_OUT,),
+}
 _RECUT_ROWS = (1_387_098, 54_621, 1_441_719)
 
 
@@ -153,7 +158,21 @@ class Swat(base.Reader):
         FileError
             If labels are to be built in and the file has no label column.
         """
-        attacks, marked, notices = _labelled(parts[1], labels)
+        read, table = parts[1], attack_table("swat")
+        spans = {
+            base.LabelSource.LIST: [(a, a.listed) for a in table],
+            base.LabelSource.ADJUSTED: [(a, a.adjusted) for a in table],
+            base.LabelSource.BUILT_IN: [(a, a.labelled) for a in table],
+        }
+        attacks = attacks_at(read.parsed.time, spans[labels])
+        marked = labels_of(attacks, len(read.parsed.time))
+        if labels == base.LabelSource.BUILT_IN:
+            if read.parsed.labels is None:
+                raise FileError(
+                    f"{read.part.file.path}: has no column 'Normal/Attack' to take "
+                    "labels from; use labels='list' instead."
+                )
+            marked = read.parsed.labels
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
         return base.Assembled(
             train=base.recording_of(parts[:1], TAGS, _STEP_S, source=source),
@@ -165,29 +184,8 @@ class Swat(base.Reader):
                 labels=marked,
                 attacks=attacks,
             ),
-            notices=notices,
+            notices=_LABEL_NOTICES[labels],
         )
-
-
-def _labelled(
-    read: base.ParsedPart, source: base.LabelSource
-) -> tuple[tuple[Attack, ...], Labels, tuple[str, ...]]:
-    """Return attacks, labels and notices by one of the three label sources."""
-    parsed, table = read.parsed, attack_table("swat")
-    n_rows = len(parsed.time)
-    if source == base.LabelSource.LIST:
-        attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
-        return attacks, labels_of(attacks, n_rows), ()
-    if source == base.LabelSource.ADJUSTED:
-        attacks = attacks_at(parsed.time, ((a, a.adjusted) for a in table))
-        return attacks, labels_of(attacks, n_rows), (_ADJUSTED_LEAVES_OUT,)
-    if parsed.labels is None:
-        raise FileError(
-            f"{read.part.file.path}: has no column 'Normal/Attack' to take labels "
-            "from; use labels='list' instead."
-        )
-    attacks = attacks_at(parsed.time, ((a, a.labelled) for a in table))
-    return attacks, parsed.labels, (_LABEL_ERRORS,)
 
 
 def _labels(texts: Any, part: base.ReleasePart, notices: list[str]) -> Labels:

@@ -43,7 +43,7 @@ from sightline.files import reading
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.tables.cells import name_and_unit
 from sightline.tables.lists import EXCEL, list_rows, read_incidents
-from sightline.tables.stamps import seconds_from
+from sightline.tables.stamps import seconds_of_cell
 from sightline.tables.text_tables import PARQUET, TEXT
 from sightline.testbeds.base import MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
@@ -346,14 +346,13 @@ def _time(
     Each may carry its own offset; it must have one exactly if the time stamps of the
     tables do (`is_utc`).
     """
-    import polars as pl
-
-    seconds, has_zone, _ = seconds_from(
-        pl.Series(name, [cell or None], pl.String),
+    seconds, has_zone = seconds_of_cell(
+        cell,
+        name,
+        line,
         path=path,
         zone=settings.timezone,
         time_format=settings.time_format,
-        place_of=lambda _: f"line {line}",
     )
     if has_zone != is_utc:
         sides = ("the tables", "the list") if is_utc else ("the list", "the tables")
@@ -361,7 +360,7 @@ def _time(
             f"{path}: line {line}: time stamps of {sides[0]} carry a zone, those of "
             f"{sides[1]} do not: state timezone in plant.toml."
         )
-    return float(seconds[0])
+    return seconds
 
 
 def _recording(

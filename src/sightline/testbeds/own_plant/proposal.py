@@ -22,7 +22,7 @@ from sightline.data.segments import breaks_from_time
 from sightline.data.zones import iso_stamp, stamp, zone_words
 from sightline.errors import FileError
 from sightline.tables.lists import read_incidents
-from sightline.tables.stamps import seconds_from
+from sightline.tables.stamps import seconds_of_cell
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.look import Export, TagSeen, joined, sentences
 from sightline.text import csv_cell, duration, exact, names, plural
@@ -129,10 +129,12 @@ def propose(
     first_s = whole.attack_s
     if incidents is not None:
         read_time = partial(
-            _time, path=incidents, timezone=timezone, time_format=time_format
+            seconds_of_cell, path=incidents, zone=timezone, time_format=time_format
         )
         listed = read_incidents(
-            incidents, read_time, has_format=time_format is not None
+            incidents,
+            lambda *cell: read_time(*cell)[0],
+            has_format=time_format is not None,
         ).incidents
         first_s = min((i.listed[0] for i in listed), default=None)
     left_out, begin_s = _left_out(whole)
@@ -171,28 +173,6 @@ def propose(
     )
 
 
-def _time(
-    cell: str,
-    name: str,
-    line: int,
-    *,
-    path: Path,
-    timezone: str | None,
-    time_format: str | None,
-) -> float:
-    """Return one time of the list of incidents as seconds."""
-    import polars as pl
-
-    read = seconds_from(
-        pl.Series(name, [cell or None], pl.String),
-        path=path,
-        zone=timezone,
-        time_format=time_format,
-        place_of=lambda _: f"line {line}",
-    )
-    return float(read.seconds[0])
-
-
 def _left_out(whole: Export) -> tuple[dict[str, str], float]:
     """Return tags to leave out with the reason, and when all others have a reading."""
     first, last = float(whole.seconds.min()), float(whole.seconds.max())
@@ -220,7 +200,22 @@ def _split(
     """Return which rows are train, and why, in words."""
     seconds = whole.seconds
     if len(exports) == 2:
-        return _by_file(exports, whole)
+        early, late = sorted(exports, key=lambda export: float(export.seconds.min()))
+        is_early = np.arange(len(seconds)) < len(early.seconds)
+        for train, test, rows in ((early, late, is_early), (late, early, ~is_early)):
+            names_fit = _TRAIN_NAME.search(train.path.stem) and _TEST_NAME.search(
+                test.path.stem
+            )
+            if names_fit:
+                files = f"train is {train.path.name}, test is {test.path.name}"
+                return rows, f"{files}, by name"
+        if early.seconds.max() >= late.seconds.min():
+            raise FileError(
+                f"{early.path} and {late.path} overlap in time: give one export, or "
+                "two of which one follows the other, or name them train and test."
+            )
+        files = f"train is {early.path.name}, the earlier, test is {late.path.name}"
+        return is_early, files
     first, last = begin_s, float(seconds.max())
     cut = first + TRAIN_SHARE * (last - first)
     why = f"the first {TRAIN_SHARE:.0%} of time"
@@ -231,28 +226,6 @@ def _split(
         else:
             why += "; incidents in it are left out of train"
     return np.asarray(seconds < cut), f"train is {why}, test is the rest"
-
-
-def _by_file(exports: Sequence[Export], whole: Export) -> tuple[Bools, str]:
-    """Return which rows belong to the export that is train."""
-    early, late = sorted(exports, key=lambda export: float(export.seconds.min()))
-    n_early = len(early.seconds)
-    is_early = np.arange(len(whole.seconds)) < n_early
-    for train, test, rows in ((early, late, is_early), (late, early, ~is_early)):
-        if _TRAIN_NAME.search(train.path.stem) and _TEST_NAME.search(test.path.stem):
-            return (
-                rows,
-                f"train is {train.path.name}, test is {test.path.name}, by name",
-            )
-    if early.seconds.max() >= late.seconds.min():
-        raise FileError(
-            f"{early.path} and {late.path} overlap in time: give one export, or two of "
-            "which one follows the other, or name them train and test."
-        )
-    return (
-        is_early,
-        f"train is {early.path.name}, the earlier, test is {late.path.name}",
-    )
 
 
 def _step(
@@ -279,6 +252,8 @@ def _parts(whole: Export, is_train: Bools, begin_s: float) -> tuple[Any, Any]:
     Both begin with the last value of every tag, so that a tag that changes rarely is
     known from the first row on.
     """
+    import polars as pl
+
     parts = []
     known = None
     order = np.argsort(whole.seconds, kind="stable")
@@ -289,7 +264,19 @@ def _parts(whole: Export, is_train: Bools, begin_s: float) -> tuple[Any, Any]:
         if len(before):
             known = _last_known(whole.frame[before], whole.is_long)
         if known is not None and frame.height:
-            frame = _begun(frame, known, whole.is_long)
+            start = frame["time"].min()
+            if whole.is_long:
+                present = frame.filter(pl.col("time") == start)["tag"]
+                missing = known.filter(~pl.col("tag").is_in(present.implode()))
+                missing = missing.with_columns(pl.lit(start).alias("time"))
+                frame = pl.concat([missing, frame])
+            else:
+                filled = frame[:1].with_columns(
+                    pl.col(c).fill_null(known[c][0])
+                    for c in known.columns
+                    if known[c][0] is not None
+                )
+                frame = pl.concat([filled, frame[1:]])
         parts.append(frame)
         if frame.height:
             known = _last_known(frame, whole.is_long)
@@ -304,23 +291,6 @@ def _last_known(frame: Any, is_long: bool) -> Any:
         return frame.unique("tag", keep="last", maintain_order=True)
     tags = pl.exclude("time", "label")
     return frame.select(tags.drop_nulls().last())
-
-
-def _begun(frame: Any, known: Any, is_long: bool) -> Any:
-    """Return a part whose first moment has a value of every tag that has one."""
-    import polars as pl
-
-    first = frame["time"].min()
-    if is_long:
-        present = frame.filter(pl.col("time") == first)["tag"]
-        missing = known.filter(~pl.col("tag").is_in(present.implode()))
-        return pl.concat([missing.with_columns(pl.lit(first).alias("time")), frame])
-    filled = frame[:1].with_columns(
-        pl.col(c).fill_null(known[c][0])
-        for c in known.columns
-        if known[c][0] is not None
-    )
-    return pl.concat([filled, frame[1:]])
 
 
 def _understood(
@@ -371,9 +341,18 @@ def _checks(
     if left_out:
         reasons = [f"{tag} ({why})" for tag, why in left_out.items()]
         checks.append(f"Left out by the role ignore in tags.csv: {names(reasons, 6)}.")
-    outage = _outage(whole)
-    if outage:
-        checks.append(outage)
+    stamps = np.unique(whole.seconds)
+    steps = np.diff(stamps)
+    longest = float(steps.max(initial=0.0))
+    if whole.is_long and longest >= max(
+        _OUTAGE_S, _OUTAGE_STEPS * float(np.median(steps))
+    ):
+        zone = "UTC" if whole.is_utc else None
+        at = stamp(float(stamps[steps.argmax()]), zone)
+        checks.append(
+            f"No tag was read for {duration(longest)} after {at}: if the historian was "
+            "down, give two exports without that time, because values are held over it."
+        )
     lost = begin_s - float(whole.seconds.min())
     if lost > 0:
         checks.append(
@@ -387,23 +366,6 @@ def _checks(
         )
     checks.append("Check the roles, stages and units in tags.csv: they are guessed.")
     return tuple(checks)
-
-
-def _outage(whole: Export) -> str:
-    """Return a sentence on the longest time without any reading of a long export."""
-    if not whole.is_long:
-        return ""
-    stamps = np.unique(whole.seconds)
-    steps = np.diff(stamps)
-    longest = float(steps.max(initial=0.0))
-    if longest < max(_OUTAGE_S, _OUTAGE_STEPS * float(np.median(steps))):
-        return ""
-    zone = "UTC" if whole.is_utc else None
-    at = stamp(float(stamps[steps.argmax()]), zone)
-    return (
-        f"No tag was read for {duration(longest)} after {at}: if the historian was "
-        "down, give two exports without that time, because values are held over it."
-    )
 
 
 def write_plant(

@@ -538,7 +538,18 @@ def states_of(sources: Sequence[OpenedTable]) -> StateWords:
         if mapped is None:
             continue
         if not n_numbers:
-            _check_same_words(tag, parts, sources[0].path.parent)
+            spoken = [{word.lower() for word in part.words} for part in parts]
+            if (
+                len(spoken) == 2
+                and min(map(len, spoken)) > 1
+                and spoken[0].isdisjoint(spoken[1])
+            ):
+                said = [f"{names(sorted(p.words), 3)} in {p.place}" for p in parts]
+                raise FileError(
+                    f"{sources[0].path.parent}: tag {tag!r} has other words in each "
+                    f"table, {' but '.join(said)}: write the states of both tables "
+                    "with the same words, or give it the role ignore in tags.csv."
+                )
             numbers[tag] = mapped
             texts[tag] = words_in_text(mapped, words)
             continue
@@ -554,37 +565,26 @@ def states_of(sources: Sequence[OpenedTable]) -> StateWords:
     return StateWords(numbers, texts)
 
 
-def _check_same_words(tag: str, parts: Sequence[_Content], folder: Path) -> None:
-    """Refuse two tables that call the states of a tag by other words."""
-    spoken = [{word.lower() for word in part.words} for part in parts]
-    if (
-        len(spoken) == 2
-        and min(map(len, spoken)) > 1
-        and spoken[0].isdisjoint(spoken[1])
-    ):
-        said = [f"{names(sorted(p.words), 3)} in {p.place}" for p in parts]
-        raise FileError(
-            f"{folder}: tag {tag!r} has other words in each table, "
-            f"{' but '.join(said)}: write the states of both tables with the "
-            "same words, or give it the role ignore in tags.csv."
-        )
-
-
 def _contents(source: OpenedTable) -> dict[str, _Content]:
     """Return how many numbers and which words each tag of text holds."""
     import polars as pl
 
     frame, columns = source.table.frame, source.columns
     if columns.tag is None:
-        return {
-            tag: _Content(source.place, int(len(numbers) - numbers.null_count()), words)
-            for tag in columns.tags
-            for numbers, words in [_numbers_and_states(source, tag)]
-        }
+        contents = {}
+        for tag in columns.tags:
+            column, states = frame[tag], Counter[str]()
+            if tag in source.cells:
+                column, texts, _ = source.cells[tag]
+                stated = texts.filter(texts.is_not_null() & ~is_missing(texts))
+                states = Counter(dict(sorted(stated.value_counts().rows())))
+            n_numbers = int(len(column) - column.null_count())
+            contents[tag] = _Content(source.place, n_numbers, states)
+        return contents
     value = columns.values[0]
     cells, tags = source.cells.get(value), frame[columns.tag]
     is_number = (frame[value] if cells is None else cells.numbers).is_not_null()
-    n_numbers = dict(
+    counts = dict(
         pl.DataFrame({"t": tags, "n": is_number.cast(pl.Int64)})
         .group_by("t")
         .agg(pl.col("n").sum())
@@ -593,9 +593,7 @@ def _contents(source: OpenedTable) -> dict[str, _Content]:
     )
     words: dict[str, Counter[str]] = defaultdict(Counter)
     if cells is None:
-        return {
-            tag: _Content(source.place, n, words[tag]) for tag, n in n_numbers.items()
-        }
+        return {tag: _Content(source.place, n, words[tag]) for tag, n in counts.items()}
     stated = pl.DataFrame({"t": tags, "w": cells.words}).filter(
         cells.words.is_not_null() & ~is_missing(cells.words)
     )
@@ -603,15 +601,6 @@ def _contents(source: OpenedTable) -> dict[str, _Content]:
         words[tag][word] = count
     return {
         tag: _Content(source.place, n, words[tag])
-        for tag, n in n_numbers.items()
+        for tag, n in counts.items()
         if tag not in source.ignored
     }
-
-
-def _numbers_and_states(source: OpenedTable, tag: str) -> tuple[Any, Counter[str]]:
-    """Return the numbers of a column, and its words that are states with counts."""
-    if tag not in source.cells:
-        return source.table.frame[tag], Counter()
-    numbers, words, _ = source.cells[tag]
-    stated = words.filter(words.is_not_null() & ~is_missing(words))
-    return numbers, Counter(dict(sorted(stated.value_counts().rows())))

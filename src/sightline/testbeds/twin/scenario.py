@@ -26,7 +26,7 @@ from enum import StrEnum
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
@@ -452,7 +452,21 @@ def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Sce
         raise FileError(f"{path}: a scenario is a .csv or .toml file: rename it.")
     check = _unchecked if vocabulary is None else vocabulary.check_attack
     if path.suffix.lower() == ".toml":
-        return _from_tables(read_toml(path), str(path), check)
+        tables = read_toml(path)
+        listed = tables.get("attack", [])
+        is_list = isinstance(listed, list) and all(isinstance(a, dict) for a in listed)
+        if not is_list or set(tables) - {"attack"}:
+            raise FileError(
+                f"{path}: a scenario holds [[attack]] tables and nothing else."
+            )
+        planned = []
+        for number, table in enumerate(listed, start=1):
+            with in_file(f"{path}: attack table {number}"):
+                attack = record_from(table, _AttackTable, strict=False).attack()
+                check(attack)
+                planned.append(attack)
+        with in_file(path):
+            return Scenario(attacks=tuple(planned))
     try:
         text = read_document(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -579,22 +593,6 @@ class _AttackTable:
             ),
             note=self.note,
         )
-
-
-def _from_tables(tables: Mapping[str, Any], name: str, check: _Check) -> Scenario:
-    """Return the scenario of a TOML file's tables."""
-    attacks = tables.get("attack", [])
-    is_list = isinstance(attacks, list) and all(isinstance(a, dict) for a in attacks)
-    if not is_list or set(tables) - {"attack"}:
-        raise FileError(f"{name}: a scenario holds [[attack]] tables and nothing else.")
-    planned = []
-    for number, table in enumerate(attacks, start=1):
-        with in_file(f"{name}: attack table {number}"):
-            attack = record_from(table, _AttackTable, strict=False).attack()
-            check(attack)
-            planned.append(attack)
-    with in_file(name):
-        return Scenario(attacks=tuple(planned))
 
 
 # Places in `ActionKind`, as `ActionKind.code` gives them.

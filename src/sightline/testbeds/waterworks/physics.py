@@ -53,17 +53,6 @@ OSMOTIC_PER_CONDUCTIVITY, SALT_PASSAGE = 0.045, 0.032
 
 
 @njit(cache=True)
-def _disturb(state: Any, noise: Floats) -> None:
-    """Advance the disturbances ``x``, each with unit variance.
-
-    ``x = KEEP * x + STIR * noise``: a first-order autoregressive process whose memory
-    is `MEMORY_S`; `SPREAD` scales it where it is used.
-    """
-    for k in range(p.N_DISTURBANCES):
-        state.disturbance[k] = KEEP[k] * state.disturbance[k] + STIR[k] * noise[k]
-
-
-@njit(cache=True)
 def _level(state: Any, tank: p.Index) -> float:
     """Return the level of a tank in mm."""
     return 1000.0 * state.volume[tank] / p.AREA_M2[tank]  # type: ignore[no-any-return]
@@ -327,7 +316,9 @@ def move(state: Any, conditions: p.Conditions, noise: Floats, passing: Floats) -
     passing : array of shape (4,)
         Work space for the quality of passing water.
     """
-    _disturb(state, noise)
+    # Disturbances have unit variance and a memory of `MEMORY_S`; `SPREAD` scales them.
+    for k in range(p.N_DISTURBANCES):
+        state.disturbance[k] = KEEP[k] * state.disturbance[k] + STIR[k] * noise[k]
     _move_water_in(state, conditions)
     _move_water_out(state, conditions)
     _treat_in(state, conditions, passing)
