@@ -394,7 +394,21 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         What it is applied to.
     """
     run = made.rule.run(record.rows, breaks=record.breaks, score=record.score)
-    is_later, notices = _later(made, record)
+    is_later = np.ones(record.rows.n_rows, np.bool_)
+    ends = None if made.origin is None else made.origin.ends
+    notices = list(record.notices)
+    if record.time is not None and ends is not None:
+        is_later = np.asarray(record.time > ends)
+    elif record.is_commissioned:
+        notices.append(
+            "These are the rows that set the limit and have no clock, so the promise "
+            "is judged on them too and looks better than it is."
+        )
+    if n_before := int((~is_later).sum()):
+        notices.append(
+            f"{n_before:,} rows are not later than those that set the limit: their "
+            "alarms are listed, and the promise is judged on the others."
+        )
     is_judged = record.is_attack_free & is_later
     judged = JudgedRows(
         first=0,
@@ -417,29 +431,8 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         outcome=outcome,
         drift=drift_of(made, record, is_judged),
         run=run,
-        notices=(*record.notices, *notices),
+        notices=tuple(notices),
     )
-
-
-def _later(made: MadeRule, record: ResidualRecord) -> tuple[Bools, list[str]]:
-    """Return which rows come after commissioning, and a sentence about the others."""
-    is_later = np.ones(record.rows.n_rows, np.bool_)
-    origin = made.origin
-    ends = None if origin is None else origin.ends
-    if record.time is not None and ends is not None:
-        is_later = np.asarray(record.time > ends)
-    elif record.is_commissioned:
-        return is_later, [
-            "These are the rows that set the limit and have no clock, so the promise "
-            "is judged on them too and looks better than it is."
-        ]
-    n_before = int((~is_later).sum())
-    if not n_before:
-        return is_later, []
-    return is_later, [
-        f"{n_before:,} rows are not later than those that set the limit: their alarms "
-        "are listed, and the promise is judged on the others."
-    ]
 
 
 # --- Alarms ---------------------------------------------------------------------------

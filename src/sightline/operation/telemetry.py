@@ -33,7 +33,6 @@ from sightline.tables.text_tables import PARQUET, is_table
 from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import (
-    OpenedTable,
     StateWords,
     open_source,
     states_of,
@@ -381,15 +380,19 @@ def looked_at(
     size, changed = facts.st_size, facts.st_mtime_ns
     if known and is_read and (known.size, known.changed) == (size, changed):
         return None
+    ends_in_line = False
     with reading(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
+        if path.suffix.lower() not in (*PARQUET, _PACKED):
+            file.seek(-min(4, os.fstat(file.fileno()).st_size), os.SEEK_END)
+            ends_in_line = not file.read().rstrip(b"\0").endswith((b"\n", b"\r"))
     if known and is_read and known.digest == digest:
         return None
     is_same = known is not None and known.digest == digest
     is_young = clock.time() - changed / 1e9 < settle_s
     if not size or (is_young and not is_same):
         why = "may still be written"
-    elif not is_same and _ends_in_line(path):
+    elif not is_same and ends_in_line:
         why = "ends within a line and may still be written"
     else:
         why = ""
@@ -402,15 +405,6 @@ def looked_at(
         rows=known.rows if known else 0,
         note=f"{path.name}: {why}; it is left for the next time." if why else "",
     )
-
-
-def _ends_in_line(path: Path) -> bool:
-    """Return whether the last line of a text file has no end."""
-    if path.suffix.lower() in (*PARQUET, _PACKED):
-        return False
-    with reading(path), path.open("rb") as file:
-        file.seek(-min(4, os.fstat(file.fileno()).st_size), os.SEEK_END)
-        return not file.read().rstrip(b"\0").endswith((b"\n", b"\r"))
 
 
 # --- Residuals ------------------------------------------------------------------------
@@ -442,6 +436,8 @@ class ResidualReader:
         FileError
             If it is no table of residuals with time stamps.
         """
+        import polars as pl
+
         source = open_source(path, self.settings)
         frame = source.table.frame
         if missing := [name for name in self.channels if name not in frame.columns]:
@@ -449,7 +445,14 @@ class ResidualReader:
                 f"{path}: lacks {names(missing, 3)}, which the rule reads: give the "
                 "residuals of its detector, one column for each channel."
             )
-        columns = [_numbers(source, name) for name in self.channels]
+        columns = []
+        for name in self.channels:
+            cells = source.cells[name].numbers if name in source.cells else None
+            series = frame[name] if cells is None else cells
+            if not series.dtype.is_numeric():
+                raise FileError(f"{path}: column {name!r} holds no numbers.")
+            numbers = series.cast(pl.Float64).fill_null(float("nan"))
+            columns.append(np.asarray(numbers.to_numpy()))
         rows, time = np.stack(columns, axis=1), source.time
         is_whole = np.asarray(np.isfinite(rows).all(axis=1))
         lost = int((~is_whole).sum())
@@ -519,17 +522,6 @@ class TelemetryReader:
             step_s=readings.step_s,
             hold_s=self.settings.hold_s,
         )
-
-
-def _numbers(source: OpenedTable, name: str) -> Floats:
-    """Return a column as numbers, nan where it holds none."""
-    import polars as pl
-
-    column = source.cells[name].numbers if name in source.cells else None
-    series = source.table.frame[name] if column is None else column
-    if not series.dtype.is_numeric():
-        raise FileError(f"{source.path}: column {name!r} holds no numbers.")
-    return np.asarray(series.cast(pl.Float64).fill_null(float("nan")).to_numpy())
 
 
 def in_order(time: Floats) -> Ints:

@@ -1,7 +1,7 @@
 """The last seven days of a watch: alarms, promise and drift, and the files of them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib.resources import files
@@ -15,7 +15,13 @@ from sightline.data.zones import iso_stamp, local_seconds, stamp, zone_words
 from sightline.files import reading, staged_file, writing
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.operation.apply import MOST_TAGS, MOVED, Alarm, ResidualDrift, drift_to
-from sightline.operation.watch_state import AlarmWindow, Hours, TimedAlarm, WatchState
+from sightline.operation.watch_state import (
+    AlarmWindow,
+    Fate,
+    Hours,
+    TimedAlarm,
+    WatchState,
+)
 from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
@@ -285,47 +291,41 @@ def write_metrics(
     week: Week | None, state: WatchState, made: MadeRule, path: Path
 ) -> None:
     """Write figures in the text format of Prometheus, for its node_exporter."""
-    text = "\n".join(_metrics(week, state, made)) + "\n"
-    with staged_file(path) as partial:
-        partial.write_text(text, encoding="utf-8")
-
-
-def _metrics(week: Week | None, state: WatchState, made: MadeRule) -> Iterator[str]:
-    seen = list(state.files().values())
     rule = f'rule="{_escaped(made.rule.name)}"'
+    lines: list[str] = []
 
-    def one(name: str, kind: str, text: str, value: float, labels: str = rule) -> str:
+    def add(name: str, kind: str, text: str, value: float) -> None:
         head = f"# HELP sightline_{name} {text}\n# TYPE sightline_{name} {kind}\n"
-        return f"{head}sightline_{name}{{{labels}}} {value:.10g}"
+        lines.append(f"{head}sightline_{name}{{{rule}}} {value:.10g}")
 
-    ended = state.episodes()
-    yield one("alarms_total", "counter", "Alarms that have ended.", len(ended))
-    for fate in ("read", "waiting", "broken"):
-        n_files = sum(file.fate == fate for file in seen)
-        yield one(f"files_{fate}", "gauge", f"Files that are {fate}.", n_files)
-    if week is None:
-        return
-    load, (low, high) = week.load, week.promised
-    yield one("last_row_seconds", "gauge", "Time of the last row.", week.last)
-    yield one("alarm_running", "gauge", "Whether an alarm runs.", int(week.is_running))
-    yield one("week_days", "gauge", "Days with rows of the last 7.", load.days or 0)
-    yield one("week_alarms", "gauge", "Alarms of the last 7 days.", load.alarms)
-    yield one("week_promised_low", "gauge", "Fewest alarms promised (90%).", low)
-    yield one("week_promised_high", "gauge", "Most alarms promised (90%).", high)
-    yield one(
-        "week_alarm_share", "gauge", "Share of time in alarm.", load.share_of_time
-    )
-    broken = int(week.kept is Kept.BROKEN)
-    yield one("week_promise_broken", "gauge", "Whether the promise is broken.", broken)
-    text = "Mean of a residual since commissioning, in spreads of train."
-    head = f"# HELP sightline_tag_shift {text}\n# TYPE sightline_tag_shift gauge"
-    tags = () if week.drift is None else week.drift.tags
+    add("alarms_total", "counter", "Alarms that have ended.", len(state.episodes()))
+    fates = [file.fate for file in state.files().values()]
+    for fate in Fate:
+        add(f"files_{fate}", "gauge", f"Files that are {fate}.", fates.count(fate))
+    if week is not None:
+        load, (low, high) = week.load, week.promised
+        broken = int(week.kept is Kept.BROKEN)
+        for name, text, value in (
+            ("last_row_seconds", "Time of the last row.", week.last),
+            ("alarm_running", "Whether an alarm runs.", int(week.is_running)),
+            ("week_days", "Days with rows of the last 7.", load.days or 0),
+            ("week_alarms", "Alarms of the last 7 days.", load.alarms),
+            ("week_promised_low", "Fewest alarms promised (90%).", low),
+            ("week_promised_high", "Most alarms promised (90%).", high),
+            ("week_alarm_share", "Share of time in alarm.", load.share_of_time),
+            ("week_promise_broken", "Whether the promise is broken.", broken),
+        ):
+            add(name, "gauge", text, value)
+    tags = () if week is None or week.drift is None else week.drift.tags
     if tags:
-        yield head
+        text = "Mean of a residual since commissioning, in spreads of train."
+        lines.append(f"# HELP sightline_tag_shift {text}")
+        lines.append("# TYPE sightline_tag_shift gauge")
     for tag in sorted(tags, key=lambda tag: tag.channel):
-        yield f'sightline_tag_shift{{{rule},tag="{_escaped(tag.channel)}"}} ' + (
-            f"{tag.shift:.10g}"
-        )
+        labels = f'{rule},tag="{_escaped(tag.channel)}"'
+        lines.append(f"sightline_tag_shift{{{labels}}} {tag.shift:.10g}")
+    with staged_file(path) as partial:
+        partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _escaped(text: str) -> str:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, check_series
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_of
+from sightline.metrics.alarm_load import Delays, counted, episodes_of
 
 _SPANS = {"hour": 24.0, "day": 1.0, "week": 1 / 7, "month": 1 / 30}
 _TEXT = re.compile(
@@ -191,14 +191,11 @@ class Trace:
         """Number of rows."""
         return len(self.values)
 
-    def alarms_above(self, limit: float) -> Episodes:
-        """Return the alarms that a limit makes."""
-        return episodes_of(self.values > limit, self.delays, self.breaks)
-
     def cost_above(self, limit: float) -> tuple[int, float]:
         """Return how many alarms a limit makes, and the share of time in alarm."""
         calm = np.ones(self.n_rows, np.bool_)
-        counts, _, rows = counted(self.alarms_above(limit), calm, self.delays.unit)
+        episodes = episodes_of(self.values > limit, self.delays, self.breaks)
+        counts, _, rows = counted(episodes, calm, self.delays.unit)
         return int(counts.sum()), float(rows.sum() / self.n_rows)
 
 

@@ -148,13 +148,14 @@ class Fitting:
         self, normal: Normal, members: Sequence[str], period: CalmPeriod
     ) -> None:
         self.normal, self.period = normal, period
-        self.blank = [blank_member(name, period.step_s) for name in members]
-        kinds = dict.fromkeys(m.view for m in self.blank if m.view is not View.SCORE)
+        blank = [blank_member(name, period.step_s) for name in members]
+        kinds = dict.fromkeys(m.view for m in blank if m.view is not View.SCORE)
         self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
+        self.bounds = {kind: view.bounds for kind, view in self.views.items()}
         stretch = np.arange(period.n_rows) * N_STRETCHES // max(period.n_rows, 1)
         self.cuts = np.searchsorted(stretch, np.arange(N_STRETCHES))
         self.half = (stretch % 2).astype(np.int8)
-        self.members = self._with_levels(self._with_centres())
+        self.members = self._with_levels(self._with_centres(blank))
 
     def seen(
         self, rows: npt.NDArray[Any], score: Floats | None
@@ -167,28 +168,25 @@ class Fitting:
             seen[View.SCORE] = score[:, None]
         return seen
 
-    def _bounds(self, member: Member) -> Ints | None:
-        view = self.views.get(member.view)
-        return None if view is None else view.bounds
-
-    def _with_centres(self) -> list[Member]:
-        """Return the members with the calm mean of what they remember."""
+    def _with_centres(self, blank: Sequence[Member]) -> list[Member]:
+        """Return the members with the attack-free mean of what they remember."""
         sums: dict[str, Floats] = {}
         squares: dict[str, Floats] = {}
         for _, rows, _, score in self.period.blocks(self.cuts):
             seen = self.seen(rows, score)
-            for member in self.blank:
+            for member in blank:
                 values = seen[member.view]
                 if member.memory in (Memory.LOG_AVERAGE, Memory.QUIET):
                     plain = replace(member, memory=Memory.NONE)
-                    values = plain.values(values, np.empty(0), self._bounds(member))
+                    bounds = self.bounds.get(member.view)
+                    values = plain.values(values, np.empty(0), bounds)
                     values = log_of(values)
                 sums[member.name] = sums.get(member.name, 0.0) + values.sum(axis=0)
                 squares[member.name] = squares.get(member.name, 0.0) + np.square(
                     values
                 ).sum(axis=0)
         n, made = self.period.n_rows, []
-        for member in self.blank:
+        for member in blank:
             mean = sums[member.name] / n
             spread = np.sqrt(np.maximum(squares[member.name] / n - mean**2, 0.0))
             if member.memory is Memory.NONE and member.view is not View.SCORE:
@@ -210,7 +208,10 @@ class Fitting:
         n = self.period.n_rows
         # One value more than the quantile of all rows needs.
         size = int(np.ceil((1 - LEVEL_QUANTILE) * n)) + 2
-        widths = [self._n_units(member) for member in members]
+        widths = [
+            1 if m.view is View.SCORE else len(self.views[m.view].units)
+            for m in members
+        ]
         tops = [np.full((2, width, size), -1.0) for width in widths]
         for start, values in self._values(members):
             half = self.half[start]
@@ -237,29 +238,23 @@ class Fitting:
             made.append(replace(member, levels=whole))
         return made
 
-    def _n_units(self, member: Member) -> int:
-        if member.view is View.SCORE:
-            return 1
-        return len(self.views[member.view].units)
-
     def _values(self, members: Sequence[Member]) -> Iterator[tuple[int, list[Floats]]]:
         """Yield first row and the units' values of each member, block by block."""
         memory: list[Floats] = []
         for start, rows, begins, score in self.period.blocks(self.cuts):
             if begins or not memory:
-                memory = [m.fresh_state(self._n_columns(m)) for m in members]
+                views = [self.views.get(member.view) for member in members]
+                memory = [np.zeros((2, v.n_columns if v else 1)) for v in views]
             seen = self.seen(rows, score)
             yield (
                 start,
                 [
-                    member.values(seen[member.view], state, self._bounds(member))
+                    member.values(
+                        seen[member.view], state, self.bounds.get(member.view)
+                    )
                     for member, state in zip(members, memory, strict=True)
                 ],
             )
-
-    def _n_columns(self, member: Member) -> int:
-        view = self.views.get(member.view)
-        return 1 if view is None else view.n_columns
 
     @cached_property
     def traces(self) -> Floats:

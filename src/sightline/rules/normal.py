@@ -94,13 +94,45 @@ class Normal:
         return np.asarray(kept, np.int64)
 
     def view(self, kind: View) -> LinearView:
-        """Return one of the views."""
-        return {
-            View.X: self._channels,
-            View.Z: self._conditional,
-            View.STAGE: self._by_stage,
-            View.ALL: self._whitened,
-        }[kind]()
+        """Return one of the views of the channels that rules look at."""
+        kept, p = self._kept, len(self._kept)
+        names = tuple(self.channels[j].name for j in kept)
+        if kind is View.ALL:
+            return self._whitened({"all channels": names}, kind)
+        if kind is View.STAGE:
+            rest = set(names).difference(*self.stages.values())
+            stages = {
+                name: inside
+                for name, members in self.stages.items()
+                if (inside := tuple(member for member in members if member in names))
+            }
+            if rest:
+                stages[REST] = tuple(name for name in names if name in rest)
+            return self._whitened(stages, kind)
+        if kind is View.X:
+            return LinearView(
+                kind=kind,
+                mean=self.train_mean,
+                order=kept,
+                weights=np.eye(p),
+                first=np.arange(p),
+                stop=np.arange(p) + 1,
+                units=names,
+                is_one_sided=self.is_one_sided,
+            )
+        precision = self.standardised.precision
+        if p < len(self.channels):
+            covariance = self.standardised.covariance[np.ix_(kept, kept)]
+            precision = np.asarray(np.linalg.inv(covariance), np.float64)
+        return LinearView(
+            kind=kind,
+            mean=self.reference.mean,
+            order=kept,
+            weights=np.ascontiguousarray(precision / np.sqrt(np.diag(precision))),
+            first=np.zeros(p, np.int64),
+            stop=np.full(p, p),
+            units=names,
+        )
 
     def floors(self, kind: View) -> Floats:
         """Return the least level of each unit of a view."""
@@ -109,59 +141,7 @@ class Normal:
         n_units = len(self.view(kind).units) if kind is not View.SCORE else 1
         return np.full(n_units, LEVEL_FLOOR)
 
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return tuple(self.channels[j].name for j in self._kept)
-
-    def _channels(self) -> LinearView:
-        p = len(self._kept)
-        each = np.arange(p)
-        return LinearView(
-            kind=View.X,
-            mean=self.train_mean,
-            order=self._kept,
-            weights=np.eye(p),
-            first=each,
-            stop=each + 1,
-            units=self._names,
-            is_one_sided=self.is_one_sided,
-        )
-
-    def _conditional(self) -> LinearView:
-        kept = self._kept
-        p = len(kept)
-        precision = self.standardised.precision
-        if p < len(self.channels):
-            covariance = self.standardised.covariance[np.ix_(kept, kept)]
-            precision = np.asarray(np.linalg.inv(covariance), np.float64)
-        return LinearView(
-            kind=View.Z,
-            mean=self.reference.mean,
-            order=kept,
-            weights=np.ascontiguousarray(precision / np.sqrt(np.diag(precision))),
-            first=np.zeros(p, np.int64),
-            stop=np.full(p, p),
-            units=self._names,
-        )
-
-    def _whitened(self) -> LinearView:
-        return self._whitened_units({"all channels": self._names}, View.ALL)
-
-    def _by_stage(self) -> LinearView:
-        names = set(self._names)
-        rest = names.difference(*self.stages.values())
-        stages = {
-            name: inside
-            for name, members in self.stages.items()
-            if (inside := tuple(member for member in members if member in names))
-        }
-        if rest:
-            stages[REST] = tuple(name for name in self._names if name in rest)
-        return self._whitened_units(stages, View.STAGE)
-
-    def _whitened_units(
-        self, units: Mapping[str, Sequence[str]], kind: View
-    ) -> LinearView:
+    def _whitened(self, units: Mapping[str, Sequence[str]], kind: View) -> LinearView:
         """Return the channels of each unit, whitened by their own covariance."""
         place = {channel.name: j for j, channel in enumerate(self.channels)}
         groups = [[place[name] for name in members] for members in units.values()]

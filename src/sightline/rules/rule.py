@@ -210,10 +210,6 @@ class Member:
         """Weight of a new row in the average."""
         return 2 / (self.span + 1)
 
-    def fresh_state(self, n_columns: int) -> Floats:
-        """Return the memory before the first row."""
-        return np.zeros((2, n_columns))
-
     def values(self, seen: Floats, state: Floats, bounds: Ints | None) -> Floats:
         """Return the value of each unit in each row; see `unit_values`."""
         return unit_values(self, seen, state, bounds, _kernels())
