@@ -20,8 +20,8 @@ from sightline.rules.limits import (
 )
 from sightline.rules.making import (
     LEAST_HALF,
-    CalmPeriod,
-    CalmTable,
+    AttackFreePeriod,
+    AttackFreeTable,
     Fitting,
     binomial_p_value,
 )
@@ -187,8 +187,10 @@ def test_levels_are_quantiles_of_all_rows_and_of_each_half(n, seed):
     normal = made_rules().source.normal
     rows = residuals(np.random.default_rng(seed), n)
     rows[:, 2] = normal.reference.mean[2]  # a valve that never moves
-    table = CalmTable(rows=strategies.ChunkedRows(rows), breaks=np.zeros(1, np.int64))
-    fitting = Fitting(normal, ["x"], CalmPeriod(tables=(table,), step_s=60.0))
+    table = AttackFreeTable(
+        rows=strategies.ChunkedRows(rows), breaks=np.zeros(1, np.int64)
+    )
+    fitting = Fitting(normal, ["x"], AttackFreePeriod(tables=(table,), step_s=60.0))
     values = np.abs(rows - normal.reference.mean)
     floor = 1e-3 * normal.spread
     whole = np.maximum(np.quantile(values, 0.999, axis=0), floor)

@@ -39,7 +39,13 @@ from sightline.rules.limits import (
     LEAST_ALARMS,
     Budget,
 )
-from sightline.rules.making import CalmPeriod, CalmTable, Fitting, MadeRule, RuleMaker
+from sightline.rules.making import (
+    AttackFreePeriod,
+    AttackFreeTable,
+    Fitting,
+    MadeRule,
+    RuleMaker,
+)
 from sightline.rules.masking import mask_after_changes, noisy_channel
 from sightline.rules.named import CHOSEN, REFITTED, default_rules, members_of
 from sightline.rules.normal import (
@@ -80,7 +86,7 @@ class Basis:
     is_attack_free : array of bool, shape (n_test,)
         Attack-free rows of the test, for alarms; those before the split by what was
         known then.
-    elsewhere : CalmTable, optional
+    elsewhere : AttackFreeTable, optional
         Commissioning rows of another stream, in place of those before the split.
     """
 
@@ -89,11 +95,11 @@ class Basis:
     normal: Normal
     split: int
     is_attack_free: Bools
-    elsewhere: CalmTable | None = None
+    elsewhere: AttackFreeTable | None = None
 
     @classmethod
     def of(
-        cls, scored: ScoredStream, split: int, elsewhere: CalmTable | None = None
+        cls, scored: ScoredStream, split: int, elsewhere: AttackFreeTable | None = None
     ) -> "Basis":
         """Return the basis of rules for a scored stream."""
         test = scored.test
@@ -131,7 +137,7 @@ class Basis:
             self.step_s,
         )
 
-    def period(self, *, with_calibration: bool, with_train: bool) -> CalmPeriod:
+    def period(self, *, with_calibration: bool, with_train: bool) -> AttackFreePeriod:
         """Return the commissioning rows.
 
         Parameters
@@ -149,21 +155,23 @@ class Basis:
         tables = [table]
         if with_calibration and stream.calibration is not None:
             rows = raw_rows(stream.calibration)
-            tables.insert(0, CalmTable(rows=rows, breaks=np.zeros(1, np.int64)))
+            tables.insert(0, AttackFreeTable(rows=rows, breaks=np.zeros(1, np.int64)))
         if with_train:
             rows = raw_rows(stream.train)
-            tables.insert(0, CalmTable(rows=rows, breaks=stream.train_breaks))
-        return CalmPeriod(tables=tuple(tables), step_s=self.step_s)
+            tables.insert(0, AttackFreeTable(rows=rows, breaks=stream.train_breaks))
+        return AttackFreePeriod(tables=tuple(tables), step_s=self.step_s)
 
 
-def part_of_test(stream: ResidualStream, is_used: Bools, n_attacks: int) -> CalmTable:
+def part_of_test(
+    stream: ResidualStream, is_used: Bools, n_attacks: int
+) -> AttackFreeTable:
     """Return some rows of a test as calm rows, in stretches."""
     starts, _ = run_bounds(is_used, stream.test_breaks)
     place = np.concatenate([[0], np.cumsum(is_used)])
     used, ends = np.flatnonzero(is_used), None
     if stream.test_time is not None and len(used):
         ends = float(stream.test_time[used[0]]), float(stream.test_time[used[-1]])
-    return CalmTable(
+    return AttackFreeTable(
         rows=kept_rows(raw_rows(stream.test), is_used),
         breaks=place[starts],
         score=None if stream.score is None else stream.score[is_used],
@@ -210,7 +218,7 @@ class CommissioningSource:
         The stream.
     normal : Normal
         What rules know of train.
-    calm : CalmPeriod
+    calm : AttackFreePeriod
         Commissioning rows.
     ends : pair of float, optional
         Time of the first of them, and of the last row before the split.
@@ -218,7 +226,7 @@ class CommissioningSource:
 
     stream: ResidualStream
     normal: Normal
-    calm: CalmPeriod
+    calm: AttackFreePeriod
     ends: tuple[float, float] | None
 
     @cached_property
@@ -436,7 +444,7 @@ def commission_scored(
     scored: ScoredStream,
     settings: CommissionSettings,
     *,
-    elsewhere: CalmTable | None = None,
+    elsewhere: AttackFreeTable | None = None,
 ) -> Commissioning:
     """Make alarm rules for a stream that is already scored, and judge them.
 
@@ -446,7 +454,7 @@ def commission_scored(
         The stream and its energies.
     settings : CommissionSettings
         What a user chose.
-    elsewhere : CalmTable, optional
+    elsewhere : AttackFreeTable, optional
         Commissioning rows of another stream; all rows of this one are judged.
 
     Raises
@@ -682,7 +690,7 @@ def _judged(
 
 def _notes(
     basis: Basis,
-    calm: CalmPeriod,
+    calm: AttackFreePeriod,
     settings: CommissionSettings,
     *,
     uses_calibration: bool,

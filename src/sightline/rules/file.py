@@ -366,7 +366,7 @@ def _check_shapes(made: MadeRule) -> None:
         check_timezone(made.origin.timezone)
     calm = () if made.origin is None else made.origin.calm
     if calm and len(calm) != len(rule.channels):
-        raise ValueError("its calm rows have other channels")
+        raise ValueError("its attack-free rows have other channels")
 
 
 def _check_view(view: LinearView, n_channels: int) -> None:

@@ -174,7 +174,7 @@ class Trace:
     values : array of shape (n_rows,)
         The trace, in its cross-fitted form.
     breaks : array of int
-        Rows at which a new stretch begins.
+        Rows at which a new window begins.
     days : float
         Days of all rows.
     delays : Delays
@@ -193,9 +193,9 @@ class Trace:
 
     def cost_above(self, limit: float) -> tuple[int, float]:
         """Return how many alarms a limit makes, and the share of time in alarm."""
-        calm = np.ones(self.n_rows, np.bool_)
+        every = np.ones(self.n_rows, np.bool_)
         episodes = episodes_of(self.values > limit, self.delays, self.breaks)
-        counts, _, rows = counted(episodes, calm, self.delays.unit)
+        counts, _, rows = counted(episodes, every, self.delays.unit)
         return int(counts.sum()), float(rows.sum() / self.n_rows)
 
 
@@ -291,7 +291,7 @@ def clusters_of(places: Ints, breaks: Ints, off: int) -> tuple[Ints, Ints]:
     places : array of int
         Rows that exceed, rising.
     breaks : array of int
-        Rows at which a new stretch begins.
+        Rows at which a new window begins.
     off : int
         Rows without an exceedance that one alarm may have within it.
 

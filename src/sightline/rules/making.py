@@ -36,8 +36,8 @@ from sightline.text import per_day
 LEVEL_QUANTILE: Final = 0.999
 # and the level of one half is not under this share of that of all.
 LEAST_HALF: Final = 0.7
-# Stretches of commissioning rows that alternate in cross-fitting.
-N_STRETCHES: Final = 10
+# Windows of commissioning rows that alternate in cross-fitting.
+N_WINDOWS: Final = 10
 # Calibration rows ring alike above this p-value.
 ALIKE: Final = 0.1
 
@@ -46,15 +46,15 @@ ALIKE: Final = 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CalmTable:
-    """Calm rows of one table, with where stretches of them begin.
+class AttackFreeTable:
+    """Attack-free rows of one table, with where windows of them begin.
 
     Parameters
     ----------
     rows : Rows
         The rows.
     breaks : array of int
-        First row of each stretch; memory starts again there.
+        First row of each window; memory starts again there.
     score : array of shape (n_rows,), optional
         The detector's own score.
     n_attacks : int
@@ -71,18 +71,18 @@ class CalmTable:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CalmPeriod:
+class AttackFreePeriod:
     """The commissioning rows: one or two tables, one after the other.
 
     Parameters
     ----------
-    tables : tuple of CalmTable
+    tables : tuple of AttackFreeTable
         Rows of train if asked for, calibration rows, then rows of the test.
     step_s : float
         Seconds a row.
     """
 
-    tables: tuple[CalmTable, ...]
+    tables: tuple[AttackFreeTable, ...]
     step_s: float
 
     @cached_property
@@ -102,7 +102,7 @@ class CalmPeriod:
 
     @cached_property
     def breaks(self) -> Ints:
-        """First row of each stretch, over all tables."""
+        """First row of each window, over all tables."""
         found, offset = [], 0
         for table in self.tables:
             found.append(np.append(0, table.breaks) + offset)
@@ -112,7 +112,7 @@ class CalmPeriod:
     def blocks(
         self, cuts: Sequence[int] | Ints = ()
     ) -> Iterator[tuple[int, npt.NDArray[Any], bool, Floats | None]]:
-        """Yield first row, rows, whether a stretch begins, and own score.
+        """Yield first row, rows, whether a window begins, and own score.
 
         Parameters
         ----------
@@ -132,7 +132,7 @@ class CalmPeriod:
 
 
 class Fitting:
-    """Centres, levels and cross-fitted traces of members over calm rows.
+    """Centres, levels and cross-fitted traces of members over attack-free rows.
 
     Parameters
     ----------
@@ -140,21 +140,21 @@ class Fitting:
         What rules know of normal operation.
     members : sequence of str
         Names of the members.
-    period : CalmPeriod
+    period : AttackFreePeriod
         Commissioning rows; read three times.
     """
 
     def __init__(
-        self, normal: Normal, members: Sequence[str], period: CalmPeriod
+        self, normal: Normal, members: Sequence[str], period: AttackFreePeriod
     ) -> None:
         self.normal, self.period = normal, period
         blank = [blank_member(name, period.step_s) for name in members]
         kinds = dict.fromkeys(m.view for m in blank if m.view is not View.SCORE)
         self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
         self.bounds = {kind: view.bounds for kind, view in self.views.items()}
-        stretch = np.arange(period.n_rows) * N_STRETCHES // max(period.n_rows, 1)
-        self.cuts = np.searchsorted(stretch, np.arange(N_STRETCHES))
-        self.half = (stretch % 2).astype(np.int8)
+        window = np.arange(period.n_rows) * N_WINDOWS // max(period.n_rows, 1)
+        self.cuts = np.searchsorted(window, np.arange(N_WINDOWS))
+        self.half = (window % 2).astype(np.int8)
         self.members = self._with_levels(self._with_centres(blank))
 
     def seen(

@@ -83,9 +83,9 @@ class Memory(StrEnum):
     ``NONE``
         Nothing.
     ``AVERAGE``
-        Signed exponentially weighted average of the view about its calm mean.
+        Signed exponentially weighted average of the view about its attack-free mean.
     ``CUSUM``
-        Two-sided cumulative sums of the view about its calm mean.
+        Two-sided cumulative sums of the view about its attack-free mean.
     ``LOG_AVERAGE``
         Exponentially weighted average of the logarithm of the measure.
     ``QUIET``
@@ -181,12 +181,12 @@ class Member:
         Half the sum of this many largest squares, each value over its level, in place
         of the largest; 0: the largest.
     centre : array
-        Calm mean of the view (average, cumulative sum), or of the logarithm, or of the
-        own score. Empty without memory.
+        Attack-free mean of the view (average, cumulative sum), or of the logarithm, or
+        of the own score. Empty without memory.
     allowance : array
         Of the cumulative sums: what is subtracted each row. Empty without.
     levels : array of shape (n_units,)
-        The unit's own level: its 0.999 quantile over calm rows.
+        The unit's own level: its 0.999 quantile over attack-free rows.
     limit : float
         Its limit at the budget, in units of its level; joined members are divided by
         it.
