@@ -9,10 +9,20 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from sightline import StreamError, list_detectors, list_testbeds, make_detector, plugins
+from sightline import (
+    ResidualStream,
+    StreamError,
+    commission,
+    list_detectors,
+    list_testbeds,
+    make_detector,
+    plugins,
+)
 from sightline.detectors import DETECTORS
+from sightline.rules.named import rule_words
 from sightline.testbeds import READERS, SIMULATED
 
 ROOT = Path(__file__).parents[1]
@@ -61,6 +71,7 @@ def site(tmp_path_factory):
         entries.write(file)
     (folder / "my_detectors.py").write_text(block_of_the_page("class Median"))
     (folder / "my_basin.py").write_text(block_of_the_page("def simulate"))
+    (folder / "my_rules.py").write_text(block_of_the_page("steady = NamedRule("))
     return folder
 
 
@@ -72,7 +83,7 @@ def installed(site, monkeypatch):
     forget()
     yield
     forget()
-    for module in ("my_detectors", "my_basin"):
+    for module in ("my_detectors", "my_basin", "my_rules"):
         sys.modules.pop(module, None)
 
 
@@ -119,6 +130,20 @@ def test_a_broken_plug_in_is_named_and_breaks_no_other(installed):
     assert "broken" not in [card.name for card in list_detectors()]
     with pytest.raises(StreamError, match=r"'broken' .*made-up-plugin.*Absent"):
         make_detector("broken")
+
+
+def test_a_rule_of_another_package_is_made_and_has_its_words(installed):
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=(20_000, 3))
+    stream = ResidualStream(
+        train=normal[:8000],
+        test=normal[8000:],
+        labels=np.zeros(12_000, int),
+        step_s=60.0,
+    )
+    made = commission(stream, rules=["steady"])
+    assert "steady" in made.rules
+    assert rule_words("steady").startswith("Deviation of one tag from what the others")
 
 
 def test_no_package_takes_a_name_of_ours(installed):
