@@ -22,8 +22,8 @@ import sightline.report, sightline.comparison.compare, sightline.rules.commissio
 import sightline.operation.watch, sightline.operation.apply, sightline.study.run
 import sightline.testbeds.waterworks, sightline.detectors.baselines, sightline.export
 import sightline.testbeds.own_plant.proposal, sightline.testbeds.own_plant.look
-import sightline._kernels.windows, sightline._kernels.alarms, sightline._kernels.draws
-import sightline._kernels.rows, sightline.report.print_figures, sightline.audit.data
+import sightline._kernels.windows, sightline._kernels.alarms, sightline._kernels.rows
+import sightline.report.print_figures, sightline.audit.data
 """
 
 

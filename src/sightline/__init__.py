@@ -46,7 +46,7 @@ _HOMES = {
     "rules.episodes": "find_episodes",
     "storage": "read_evaluation read_results read_rule read_stream read_tables "
     "write_results write_rule write_stream",
-    "storage.review_list": "write_review_list",
+    "storage.companions": "write_review_list",
     "study.plan": "StudyPlan plan_of read_plan",
     "study.run": "run_study",
     "testbeds": "Testbed list_testbeds open_testbed",

@@ -48,7 +48,7 @@ from sightline.storage import (
     write_rule,
     write_stream,
 )
-from sightline.storage.review_list import write_review_list
+from sightline.storage.companions import write_review_list
 from sightline.study.plan import StudyPlan, plan_of, read_plan
 from sightline.study.run import run_study
 from sightline.testbeds import Testbed, list_testbeds, open_testbed

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from sightline.cli.app import app
 from sightline.cli.study import board_table
 from sightline.progress import Step, StepKind
-from sightline.study.cell import Board, Outcome
+from sightline.study.cell import Board, CellOutcome
 from sightline.testbeds.waterworks import simulate, write_simulation
 
 HERE = Path(__file__).parents[1]
@@ -193,8 +193,8 @@ def test_the_live_table_shows_each_cell_and_the_time_left(monkeypatch):
     board.update(cells[1], Step(StepKind.SCORING, 0, 10, "test"))
     now[0] = 60
     board.update(cells[0], Step(StepKind.TRAINING, 6, 30, "GDN, epoch 7 of 30"))
-    board.update(cells[1], Outcome(is_done=True))
-    board.update(cells[2], Outcome(is_done=False, reason="no"))
+    board.update(cells[1], CellOutcome(is_done=True))
+    board.update(cells[2], CellOutcome(is_done=False, reason="no"))
     told = shown(board, 40)
     assert "Training GDN, epoch 7 of 30" in told
     assert "20%" in told

@@ -13,8 +13,7 @@ from sightline import (
     write_review_list,
 )
 from sightline.rules.episodes import Episode
-from sightline.storage.companions import join_files
-from sightline.storage.review_list import COLUMNS, read_review_list
+from sightline.storage.companions import COLUMNS, join_files, read_review_list
 from sightline.tables.lists import EpisodeDecision
 
 START_S = 1_774_746_000.0  # within an hour of the clock's change in Berlin

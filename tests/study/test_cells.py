@@ -14,8 +14,7 @@ from sightline.data.recording import Tag
 from sightline.data.segments import Attack
 from sightline.errors import FileError, StreamError
 from sightline.progress import silent
-from sightline.study.cache import Cache
-from sightline.study.cell import Cell
+from sightline.study.cell import Cache, Cell
 from sightline.study.execute_cell import run_cell
 from sightline.study.plan import EvaluationChoice
 from sightline.study.run import cells_of

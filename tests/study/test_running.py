@@ -18,7 +18,7 @@ from sightline import evaluate, open_testbed, read_evaluation, read_stream
 from sightline.data.segments import KnownEffect
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
-from sightline.study.cell import Board, Outcome
+from sightline.study.cell import Board, CellOutcome
 from sightline.study.collect import Study
 from sightline.study.pools import MOST_DEATHS
 from sightline.study.run import run_study
@@ -360,9 +360,9 @@ def test_the_board_tells_where_each_cell_stands(monkeypatch):
     board.update(CELL, Step(StepKind.SCORING, 0, 50, "test"))
     assert status.seconds_left() is None
     now[0] += 10
-    board.update(CELL, Outcome(is_done=True))
+    board.update(CELL, CellOutcome(is_done=True))
     assert status.seconds == pytest.approx(20)
     # The other has yet to take what this one took.
     assert board.seconds_left() == pytest.approx(20)
-    board.update(other, Outcome(is_done=False, reason="no"))
+    board.update(other, CellOutcome(is_done=False, reason="no"))
     assert board.text == "1 of 2 cells done, 0 running, 1 failed"

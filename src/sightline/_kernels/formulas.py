@@ -194,7 +194,7 @@ def build_products(
         squares[r] += total
 
 
-class ProductSums(NamedTuple):
+class ProductMoments(NamedTuple):
     """Sums over some rows, for the products that may explain a target.
 
     `n_rows` is their number. `own` has for each target: the square of its last value,
@@ -213,8 +213,8 @@ class ProductSums(NamedTuple):
 def search_products(
     inputs: Sets,
     targets: Ints,
-    fitted: ProductSums,
-    other: ProductSums,
+    fitted: ProductMoments,
+    other: ProductMoments,
     least_left: float,
     best: Floats,
     sets: Sets,

@@ -195,7 +195,7 @@ class RuleView:
             Least size of the falsification as given and of its opposite; infinite
             where no size raises an alarm, or the row is not usable.
         """
-        from sightline._kernels import crossings as kernels
+        from sightline._kernels import rows as kernels
 
         shape = self.is_usable.shape
         sizes = np.full((2, *shape), np.inf)

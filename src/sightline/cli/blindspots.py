@@ -290,7 +290,7 @@ class _Search:
         """Yield the cells of a study; of one detector, if it is named."""
         from sightline.detectors import load_detector
         from sightline.storage import read_stream
-        from sightline.study.cache import Cache
+        from sightline.study.cell import Cache
         from sightline.study.manifest import study_cells
 
         known = study_cells(folder)

@@ -554,7 +554,7 @@ def episodes_command(
     from sightline.show.catalogue import review_table
     from sightline.show.terminal import rendered
     from sightline.storage import read_stream
-    from sightline.storage.review_list import write_review_list
+    from sightline.storage.companions import write_review_list
 
     with door(debug=debug, writes=[out]):
         with progress_bar(stream.name) as advance:

@@ -397,7 +397,7 @@ def _run(plan: "StudyPlan", options: _Options) -> None:
     with their keys; nothing is written.
     """
     from sightline.show.catalogue import cells_table
-    from sightline.study.cache import Cache
+    from sightline.study.cell import Cache
     from sightline.study.collect import check_folder
     from sightline.study.run import cells_of, names_of, open_testbeds, run_study
 

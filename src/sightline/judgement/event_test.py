@@ -364,7 +364,7 @@ def statistics(
     array of shape (n_stretches, 3)
         In the order of `WAYS`.
     """
-    from sightline._kernels.ladder import describe_draws
+    from sightline._kernels.rows import describe_draws
 
     rows = np.arange(u.shape[1])[None] if draws is None else draws
     found = np.empty((len(u) * len(rows), len(WAYS)))

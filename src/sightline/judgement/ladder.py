@@ -157,7 +157,7 @@ def score_space(case: AttackCase) -> list[Scores] | None:
     line of centres reaches across the attack, it has too few rows for two halves, or
     there is only one channel.
     """
-    from sightline._kernels.ladder import group_energies, half_sums
+    from sightline._kernels.rows import group_energies, half_sums
 
     is_single = len(case.record.channels) == 1
     if is_single or case.is_too_long or case.windows.length < 2 * LEAST_HALF:
@@ -213,7 +213,7 @@ def score_memory(case: AttackCase) -> list[Scores] | None:
     of whitened averages. Of a one-sided score only the average of log energy. None
     where no line of centres reaches across the attack.
     """
-    from sightline._kernels.ladder import average_stretch
+    from sightline._kernels.rows import average_stretch
 
     if case.is_too_long:
         return None

@@ -21,7 +21,7 @@ from sightline.metrics.drawing import Draws, Tick, attacks_of_rows, log_of, no_t
 from sightline.metrics.window_kl import EQUAL_EVIDENCE, WindowEnergies
 
 if TYPE_CHECKING:
-    from sightline._kernels.draws import AllRows
+    from sightline._kernels.rows import AllRows
 
 N_SHIFTS = 199
 # A figure is above its floor if chance reaches it with at most this probability.
@@ -203,7 +203,7 @@ def _drawn_places(
 
 def _ranked(energy: Floats, block: npt.NDArray[np.int32], is_alarm: Bools) -> "AllRows":
     """Return rows by falling energy; they are given as calm ones, then attacks."""
-    from sightline._kernels.draws import AllRows
+    from sightline._kernels.rows import AllRows
 
     order = np.argsort(energy)[::-1]
     falling = energy[order]
@@ -222,7 +222,7 @@ def _rank_chance(
     tick: Tick,
 ) -> dict[str, Floats]:
     """Return the figures of rows in every draw; `is_alarm` of calm ones, attacks."""
-    from sightline._kernels.draws import chance_ranks
+    from sightline._kernels.rows import chance_ranks
 
     calm_block = rows.block[rows.block >= 0]
     n, n_attack, n_calm = len(counts), float(lengths.sum()), len(calm_block)

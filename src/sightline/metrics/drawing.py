@@ -404,7 +404,7 @@ def draw(
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    windows = _Windows.of(stream.windows or ())
+    windows = _WindowsOfAttacks.of(stream.windows or ())
     of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms)
     totals, energy, alarms = draws.sums(np.column_stack(of_blocks)).T
     ranks = _draw_ranks(stream, draws, totals, medians=medians, tick=tick)
@@ -556,7 +556,7 @@ def _values(stream: Drawable, areas: Floats) -> dict[Value, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Windows:
+class _WindowsOfAttacks:
     """The windows of all attacks side by side, of each the beaten ones first.
 
     Parameters
@@ -571,7 +571,7 @@ class _Windows:
     bounds: Ints
 
     @classmethod
-    def of(cls, windows: Sequence[MatchedWindows]) -> "_Windows":
+    def of(cls, windows: Sequence[MatchedWindows]) -> "_WindowsOfAttacks":
         parts = [
             one.block[kept]
             for one in windows

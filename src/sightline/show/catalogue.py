@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sightline.audit.record import Audit, TableFacts
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
-    from sightline.storage.review_list import ReviewRow
+    from sightline.storage.companions import ReviewRow
     from sightline.study.cell import Cell
     from sightline.testbeds.base import Testbed
 

@@ -16,7 +16,6 @@ from sightline.data.stream_input import TableColumns, without_ignored
 from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.rules.file import read_rule, write_rule
-from sightline.storage.charts import read_traces
 from sightline.storage.companions import (
     columns_and_files,
     join_files,
@@ -42,6 +41,7 @@ from sightline.storage.results import (
     read_evaluation,
     read_result,
     read_results,
+    read_traces,
     results_of,
     write_json,
     write_results,

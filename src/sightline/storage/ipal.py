@@ -100,7 +100,7 @@ def read_ipal(folder: Path, *, detector: str | None = None) -> ResidualStream:
 
 
 @dataclass(frozen=True, eq=False)
-class _States:
+class _IpalStates:
     """The rows of one state file. `alarms` and `time` are None if rows lack them."""
 
     detector: str
@@ -112,7 +112,7 @@ class _States:
     is_score: bool
 
 
-def _read_states(path: Path, detector: str | None) -> _States:
+def _read_states(path: Path, detector: str | None) -> _IpalStates:
     """Return the rows of a state file; all must have the same number of scores."""
     residuals: list[Floats] = []
     malicious: list[object] = []
@@ -152,7 +152,7 @@ def _read_states(path: Path, detector: str | None) -> _States:
     numeric = [t for t in times if isinstance(t, int | float) and t is not True]
     given = [a for a in alarms if a is not None]
     seconds = _floats(numeric, path)
-    return _States(
+    return _IpalStates(
         detector=str(detector),
         residuals=np.array(residuals),
         malicious=malicious,

@@ -27,8 +27,7 @@ from sightline.storage import (
     read_stream,
     write_stream,
 )
-from sightline.study.cache import Cache, RecordedTestbed
-from sightline.study.cell import Cell, Outcome
+from sightline.study.cell import Cache, Cell, CellOutcome, RecordedTestbed
 from sightline.study.execute_cell import with_labels_of
 from sightline.study.manifest import MANIFEST, cells_in
 from sightline.study.plan import StudyPlan
@@ -118,7 +117,7 @@ def gather_study(
     plan: StudyPlan,
     testbeds: Mapping[str, RecordedTestbed],
     cells: Sequence[Cell],
-    failed: Mapping[str, Outcome],
+    failed: Mapping[str, CellOutcome],
     cache: Cache,
     out: Path,
     progress: Progress,
@@ -134,7 +133,7 @@ def gather_study(
     cells : sequence of Cell
         All cells of the plan.
     failed : mapping
-        Outcome of each cell that failed, by its name.
+        CellOutcome of each cell that failed, by its name.
     cache : Cache
         Holds the stream and the evaluation of all other cells.
     out : Path
@@ -279,7 +278,7 @@ def _manifest(
     plan: StudyPlan,
     testbeds: Mapping[str, RecordedTestbed],
     cells: Sequence[Cell],
-    failed: Mapping[str, Outcome],
+    failed: Mapping[str, CellOutcome],
 ) -> dict[str, object]:
     """Return plan, testbeds and cells with their outcomes; no times, no paths."""
     # Where files and copies lie on one machine says nothing on another.

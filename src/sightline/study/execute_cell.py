@@ -1,7 +1,7 @@
 """The work of one cell (train, export, evaluate), and the process in which it runs.
 
 `run_cell` does what is left to do for a cell. `main` is the process that
-`pools.CellProcess` starts: it reads one `Request` per line from standard input
+`pools.CellProcess` starts: it reads one `CellRequest` per line from standard input
 and writes one `Message` per line to standard output. When its input ends, because the
 study was stopped or killed, the process ends at once, whatever it is doing.
 """
@@ -35,8 +35,7 @@ from sightline.files import brief
 from sightline.parallel import threads
 from sightline.progress import Progress, Step, StepKind
 from sightline.storage import read_stream, write_results, write_stream
-from sightline.study.cache import Cache
-from sightline.study.cell import Cell, Outcome
+from sightline.study.cell import Cache, Cell, CellOutcome
 from sightline.study.plan import refuse_unknown_keys
 
 # Least seconds between two messages about the same kind of step.
@@ -239,7 +238,7 @@ def code_version(detector: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class CellRequest:
     """A line to the process: run this cell.
 
     Parameters
@@ -262,12 +261,12 @@ class Message:
     ----------
     step : Step, optional
         What the cell is doing.
-    outcome : Outcome, optional
+    outcome : CellOutcome, optional
         How the cell ended; the last message about it.
     """
 
     step: Step | None = None
-    outcome: Outcome | None = None
+    outcome: CellOutcome | None = None
 
 
 def main() -> None:
@@ -285,7 +284,7 @@ def main() -> None:
     )
     reader.start()
     while True:
-        request = msgspec.json.decode(requests.get(), type=Request)
+        request = msgspec.json.decode(requests.get(), type=CellRequest)
         outcome = _outcome(request.cell, Cache(request.cache), messages)
         _send(messages, Message(outcome=outcome))
 
@@ -305,7 +304,7 @@ def _end() -> None:
     os._exit(0)
 
 
-def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
+def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> CellOutcome:
     """Run a cell, report its steps, and return how it ended; no error escapes."""
     last: tuple[StepKind, str] | None = None
     last_at = 0.0
@@ -320,22 +319,22 @@ def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> Outcome:
     try:
         run_cell(cell, cache, progress)
     except SightlineError as error:
-        return Outcome(is_done=False, reason=str(error))
+        return CellOutcome(is_done=False, reason=str(error))
     except MemoryError:
-        return Outcome(
+        return CellOutcome(
             is_done=False,
             reason="Memory ran out: run fewer cells at a time, with --workers 1.",
         )
     except BaseException as error:
         # User code may fail in any way, or call sys.exit; the other cells go on.
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        return Outcome(
+        return CellOutcome(
             is_done=False,
             reason=f"{type(error).__name__}: {brief(error)} "
             f"({os.path.basename(frame.filename)}, line {frame.lineno})",
             trace=_trace(),
         )
-    return Outcome(is_done=True)
+    return CellOutcome(is_done=True)
 
 
 def _trace() -> str:

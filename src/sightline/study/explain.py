@@ -24,7 +24,7 @@ from sightline.testbeds import list_testbeds
 _ROW_OPTIONS = ("trim_s", "every", "sampling", "label_rule", "across_breaks")
 
 
-class Origin(StrEnum):
+class SettingOrigin(StrEnum):
     """Who states a setting."""
 
     AUTHORS = "authors"
@@ -43,13 +43,13 @@ class StatedSetting:
         Of the setting, or ``preset``.
     value : object
         Its value.
-    origin : Origin
+    origin : SettingOrigin
         The detector's authors, the paper's tables, ourselves, or the plan.
     """
 
     name: str
     value: object
-    origin: Origin
+    origin: SettingOrigin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ def _pair(
             testbed=testbed.label,
             detector=detector.label,
             settings=tuple(
-                StatedSetting(name=k, value=v, origin=Origin.PLAN)
+                StatedSetting(name=k, value=v, origin=SettingOrigin.PLAN)
                 for k, v in given.items()
             ),
             sources=(f"{detector.detector} is user code and was not imported",),
@@ -206,14 +206,14 @@ def _stated(
         by_paper = card.paper_protocol.settings.get(plant, {})
     official = kind.official if plan.preset_of(detector) == "official" else {}
 
-    def origin(name: str) -> Origin | None:
+    def origin(name: str) -> SettingOrigin | None:
         if name in own:
-            return Origin.PLAN
+            return SettingOrigin.PLAN
         if name in by_paper:
-            return Origin.PAPER
+            return SettingOrigin.PAPER
         if name in card.settings.get(plant, {}):
-            return Origin.OURS if name in ours else Origin.AUTHORS
-        return Origin.AUTHORS if name in official else None
+            return SettingOrigin.OURS if name in ours else SettingOrigin.AUTHORS
+        return SettingOrigin.AUTHORS if name in official else None
 
     stated = [
         StatedSetting(name=field.name, value=getattr(settings, field.name), origin=one)
@@ -222,7 +222,7 @@ def _stated(
     ]
     preset = plan.preset_of(detector)
     if preset != "export":
-        whose = Origin.PLAN if detector.preset else Origin.PAPER
+        whose = SettingOrigin.PLAN if detector.preset else SettingOrigin.PAPER
         stated.insert(0, StatedSetting(name="preset", value=preset, origin=whose))
     return tuple(stated)
 

@@ -19,7 +19,7 @@ class _CellEntry:
 
 
 @dataclass(frozen=True)
-class _Cells:
+class _ListedCells:
     """The part of a manifest that a later run reads."""
 
     cells: list[_CellEntry]
@@ -29,7 +29,7 @@ def cells_in(out: Path) -> dict[str, str]:
     """Return the result folder of each cell of the study in a folder, by name."""
     path = out / MANIFEST
     try:
-        manifest = msgspec.json.decode(path.read_bytes(), type=_Cells)
+        manifest = msgspec.json.decode(path.read_bytes(), type=_ListedCells)
     except msgspec.DecodeError as error:
         raise FileError(
             f"{path}: cannot be read: delete it, or choose another --out."

@@ -44,8 +44,8 @@ from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import brief
 from sightline.progress import Progress, Step, StepKind
-from sightline.study.cell import Board, Cell, Outcome
-from sightline.study.execute_cell import Message, Request
+from sightline.study.cell import Board, Cell, CellOutcome
+from sightline.study.execute_cell import CellRequest, Message
 from sightline.text import duration
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 # Not ``python -m``, which would load the module a second time under another name.
 _MAIN = "from sightline.study.execute_cell import main; main()"
 # Called with a cell and its step, or how it ended.
-Watcher = Callable[[Cell, Step | Outcome], None]
+Watcher = Callable[[Cell, Step | CellOutcome], None]
 # A cell is given up after its process has died this many times.
 MOST_DEATHS = 3
 # One thread per library: otherwise the cells compete for the cores.
@@ -100,7 +100,7 @@ class CellProcess:
         cache: Path,
         progress: Progress,
         timeout_s: float | None = None,
-    ) -> Outcome:
+    ) -> CellOutcome:
         """Run a cell and return how it ended.
 
         Parameters
@@ -138,17 +138,17 @@ class CellProcess:
                 f"It was ended after {duration(timeout_s)}, the limit of "
                 "--cell-timeout: raise the limit, or look where the detector hangs."
             )
-            return Outcome(is_done=False, reason=reason)
+            return CellOutcome(is_done=False, reason=reason)
         finally:
             if timer is not None:
                 timer.cancel()
 
-    def _outcome(self, cell: Cell, cache: Path, progress: Progress) -> Outcome:
+    def _outcome(self, cell: Cell, cache: Path, progress: Progress) -> CellOutcome:
         """Send a cell to the process, and read messages until it has ended."""
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None  # noqa: S101
         assert stdout is not None  # noqa: S101
-        request = Request(cache=os.path.abspath(cache), cell=cell)
+        request = CellRequest(cache=os.path.abspath(cache), cell=cell)
         try:
             stdin.write(msgspec.json.encode(request, enc_hook=plain) + b"\n")
             stdin.flush()
@@ -238,7 +238,7 @@ def run_locally(
             except Empty:
                 continue
             watch(cell, update)
-            n_left -= isinstance(update, Outcome)
+            n_left -= isinstance(update, CellOutcome)
     finally:
         pool.close()
 
@@ -253,7 +253,7 @@ class _Pool:
         n_processes: int,
         timeout_s: float | None,
     ) -> None:
-        self.updates: SimpleQueue[tuple[Cell, Step | Outcome]] = SimpleQueue()
+        self.updates: SimpleQueue[tuple[Cell, Step | CellOutcome]] = SimpleQueue()
         self._cache = cache
         self._timeout_s = timeout_s
         # Each cell with the number of times its process has died; None ends a thread.
@@ -291,7 +291,7 @@ class _Pool:
                 self._retry_or_fail(cell, n_deaths + 1, death)
         self._end(k)
 
-    def _run(self, k: int, cell: Cell) -> Outcome:
+    def _run(self, k: int, cell: Cell) -> CellOutcome:
         """Run a cell in process `k`, which is started if it does not exist."""
         with self._lock:
             if self._is_closed:
@@ -324,7 +324,7 @@ class _Pool:
             f"Its process died {n_deaths} times ({death}): if memory ran out, run "
             "fewer cells at a time, with --workers 1."
         )
-        self.updates.put((cell, Outcome(is_done=False, reason=reason)))
+        self.updates.put((cell, CellOutcome(is_done=False, reason=reason)))
 
 
 def processes_that_fit(n_bytes: int) -> int:
@@ -407,7 +407,7 @@ def run_on_cluster(
         topic = f"sightline-{uuid4().hex}"
         events: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         client.subscribe_topic(topic, lambda event: events.put(tuple(event[1])))
-        futures: list[Future[Outcome]] = []
+        futures: list[Future[CellOutcome]] = []
         for cell in cells:
             key = f"{topic}-{cell.name}"
             future = client.submit(
@@ -440,12 +440,12 @@ def run_on_cluster(
                 client.cancel(futures, force=True)
 
 
-def _outcome(ended: "Future[Outcome]") -> Outcome:
+def _outcome(ended: "Future[CellOutcome]") -> CellOutcome:
     """Return how the task of a cell ended, also if the scheduler gave it up."""
     try:
         return ended.result(timeout=30)
     except Exception as error:
-        return Outcome(
+        return CellOutcome(
             is_done=False,
             reason=f"The cluster gave it up ({type(error).__name__}: {brief(error)}).",
         )
@@ -453,7 +453,7 @@ def _outcome(ended: "Future[Outcome]") -> Outcome:
 
 def _run_on_worker(
     cell: Cell, cache: str, topic: str, timeout_s: float | None
-) -> Outcome:
+) -> CellOutcome:
     """Run a cell in a process of its own, on the worker that executes this task."""
     from distributed import get_worker
 
@@ -474,7 +474,7 @@ def _run_on_worker(
             )
         finally:
             process.close()
-    return Outcome(is_done=False, reason=reason)
+    return CellOutcome(is_done=False, reason=reason)
 
 
 def _check_shared(client: "Client", cache: Path) -> None:

@@ -19,8 +19,14 @@ from sightline.errors import FileError, SightlineError, StreamError
 from sightline.export import check_rule
 from sightline.files import brief, sole_writer
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.study.cache import Cache, RecordedTestbed
-from sightline.study.cell import Board, Cell, Outcome, cell_name
+from sightline.study.cell import (
+    Board,
+    Cache,
+    Cell,
+    CellOutcome,
+    RecordedTestbed,
+    cell_name,
+)
 from sightline.study.collect import Study, check_folder, gather_study
 from sightline.study.execute_cell import code_version, new_detector
 from sightline.study.plan import DetectorChoice, StudyPlan, TestbedChoice
@@ -149,7 +155,7 @@ def _run(
             board.mark_cached(cell)
     watch(board)
 
-    def update(cell: Cell, step_or_outcome: Step | Outcome) -> None:
+    def update(cell: Cell, step_or_outcome: Step | CellOutcome) -> None:
         board.update(cell, step_or_outcome)
         watch(board)
 
