@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Group, RenderableType
 from typer import Argument, BadParameter, Option
 
 from sightline.cli.console import (
@@ -15,12 +14,10 @@ from sightline.cli.console import (
     JobsOption,
     console,
     door,
-    titled_table,
 )
 from sightline.cli.study import plan_for, run_plan
 from sightline.errors import StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
-from sightline.text import UNKNOWN, duration, number, per_day, share
 
 if TYPE_CHECKING:
     from sightline.blindspots.result import BlindSpots
@@ -125,6 +122,8 @@ def blindspots_command(
     from sightline.blindspots.places import DURATIONS_S
     from sightline.blindspots.search import SpotSettings
     from sightline.blindspots.shapes import SHAPES
+    from sightline.show.blind_spots import terminal_tables
+    from sightline.show.terminal import rendered
 
     with door(debug=debug, writes=[_target(place, out)]):
         settings = SpotSettings(
@@ -143,7 +142,9 @@ def blindspots_command(
         folder, found = search.run(place, detector)
         screen = console()
         for one in found:
-            screen.print(blind_spot_tables(one))
+            for table in terminal_tables(one):
+                if table.records:
+                    screen.print(rendered(table))
             for sentence in one.sentences:
                 screen.print(f"- {sentence}", soft_wrap=True)
             for note in one.notes:
@@ -186,7 +187,7 @@ def _target(place: str, out: Path | None) -> Path:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cell:
+class _Searched:
     """One detector on one record, ready to be searched.
 
     `result` is the folder of its evaluation; None if it is to be evaluated.
@@ -213,9 +214,16 @@ class _Search:
     def run(self, place: str, detector: str | None) -> "tuple[Path, list[BlindSpots]]":
         """Return the folder that was written, and what was found."""
         folder = Path(place).expanduser()
+        # A residual stream is a file, or a folder with a test in it.
+        parts = [folder / part for part in ("test", "test.state", "test.state.gz")]
+        is_stream = (
+            folder.suffix == ".npz"
+            if folder.is_file()
+            else any(part.exists() for part in parts)
+        )
         if _is_study(folder):
             cells = list(self._of_study(folder, detector))
-        elif _is_stream(folder):
+        elif is_stream:
             cells = [self._of_stream(folder, detector)]
         else:
             cells = list(self._of_plant(place, detector))
@@ -223,7 +231,7 @@ class _Search:
         self._report()
         return self.target, found
 
-    def _of_plant(self, place: str, detector: str | None) -> Iterator[_Cell]:
+    def _of_plant(self, place: str, detector: str | None) -> Iterator[_Searched]:
         """Train a detector on a plant or testbed, or take a saved one, and search."""
         path = Path(detector).expanduser() if detector else None
         if path is not None and path.suffix == ".npz":
@@ -233,7 +241,7 @@ class _Search:
         run_plan(plan, self.target, cache=self.cache)
         yield from self._of_study(self.target, None)
 
-    def _saved(self, place: str, path: Path) -> _Cell:
+    def _saved(self, place: str, path: Path) -> _Searched:
         """Return a plant with a saved detector."""
         from sightline.detectors import load_detector
         from sightline.export import NO_RULE, export_stream
@@ -255,9 +263,9 @@ class _Search:
             )
         recordings = (testbed.train, testbed.test)
         key = file_digest(path) + stream_digest(stream)
-        return _Cell(path.stem, stream, detector, recordings, key)
+        return _Searched(path.stem, stream, detector, recordings, key)
 
-    def _of_stream(self, path: Path, detector: str | None) -> _Cell:
+    def _of_stream(self, path: Path, detector: str | None) -> _Searched:
         """Return a stream, searched in residual space."""
         from sightline.rules.normal import stream_digest
         from sightline.storage import read_stream
@@ -269,9 +277,9 @@ class _Search:
                 "residual space."
             )
         stream = read_stream(path)
-        return _Cell(stream.name, stream, None, None, stream_digest(stream))
+        return _Searched(stream.name, stream, None, None, stream_digest(stream))
 
-    def _put_result(self, cell: _Cell) -> None:
+    def _put_result(self, cell: _Searched) -> None:
         """Write the evaluation of a cell beside its blind spots.
 
         After the search, so that one that fails leaves nothing.
@@ -286,7 +294,7 @@ class _Search:
         elif cell.result.parent.resolve() != self.target.resolve():
             gather_results([cell.result], self.target)
 
-    def _of_study(self, folder: Path, detector: str | None) -> Iterator[_Cell]:
+    def _of_study(self, folder: Path, detector: str | None) -> Iterator[_Searched]:
         """Yield the cells of a study; of one detector, if it is named."""
         from sightline.detectors import load_detector
         from sightline.storage import read_stream
@@ -309,9 +317,9 @@ class _Search:
             stream = read_stream(folder / "streams" / f"{cell.name}.npz")
             result = folder / cell.result
             if not saved.is_file():
-                yield _Cell(cell.result, stream, None, None, cell.key, result)
+                yield _Searched(cell.result, stream, None, None, cell.key, result)
                 continue
-            yield _Cell(
+            yield _Searched(
                 cell.result,
                 stream,
                 load_detector(saved),
@@ -320,7 +328,7 @@ class _Search:
                 result,
             )
 
-    def _searched(self, cell: _Cell) -> "BlindSpots":
+    def _searched(self, cell: _Searched) -> "BlindSpots":
         """Return the blind spots of one cell, written to its folder."""
         from sightline.blindspots.files import (
             FoundSoFar,
@@ -339,7 +347,7 @@ class _Search:
         kept.clear()
         return made
 
-    def _found(self, cell: _Cell, kept: Any, advance: Progress) -> "BlindSpots":
+    def _found(self, cell: _Searched, kept: Any, advance: Progress) -> "BlindSpots":
         from sightline.blindspots.find import maker
         from sightline.blindspots.search import SpotArena
         from sightline.rules.limits import Budget
@@ -366,7 +374,7 @@ class _Search:
             progress=advance,
         )
 
-    def _key(self, cell: _Cell) -> str:
+    def _key(self, cell: _Searched) -> str:
         """Return a text that changes with all that the table depends on."""
         facts = [cell.key, self.budget, repr(replace(self.settings, jobs=None))]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
@@ -379,46 +387,3 @@ class _Search:
 
         title = study_title(self.target)
         write_report(self.target, self.target / REPORT, title=title)
-
-
-def _is_stream(path: Path) -> bool:
-    """Return whether a path is a residual stream: a file, or a folder of one."""
-    if path.is_file():
-        return path.suffix == ".npz"
-    parts = [path / "test", path / "test.state", path / "test.state.gz"]
-    return any(part.exists() for part in parts)
-
-
-def blind_spot_tables(found: "BlindSpots") -> RenderableType:
-    """Return cost and blindness of the rules, and what the user's attacks would do."""
-    where = "residual space" if found.is_residual else "telemetry"
-    title = (
-        f"{found.name}: {found.n_places} places in {number(found.days)} days, "
-        f"falsified {where}"
-    )
-    rules = titled_table(title)
-    for column in ("rule", "alarms a day", "time in alarm", "blindness"):
-        rules.add_column(column, justify="left" if column == "rule" else "right")
-    for rule in found.rules:
-        rules.add_row(
-            f"{rule.name} (chosen)" if rule.name == found.chosen else rule.name,
-            UNKNOWN if rule.alarms_per_day is None else per_day(rule.alarms_per_day),
-            share(rule.share_of_time, 1),
-            number(rule.blindness),
-        )
-    tables: list[RenderableType] = [rules]
-    if found.what_if:
-        table = titled_table("What if")
-        for column in ("attack", "what", "lasts", "rule", "seen", "after"):
-            table.add_column(column)
-        for one in found.what_if:
-            table.add_row(
-                one.id,
-                one.text,
-                duration(one.duration_s),
-                one.rule,
-                f"{share(one.share_seen)} of {one.n_places}",
-                duration(one.delay_s),
-            )
-        tables.append(table)
-    return Group(*tables)

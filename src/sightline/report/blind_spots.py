@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 
 import numpy as np
 
 from sightline.blindspots.result import BlindSpot, BlindSpots, SpotOutcome, TradeOff
-from sightline.blindspots.words import blindest, range_words, size, weight
+from sightline.blindspots.words import blindest, sentence, size, weight
 from sightline.report.entries import Entry
-from sightline.rules.named import rule_words
-from sightline.text import UNKNOWN, duration, number, per_day, share
+from sightline.text import UNKNOWN, duration, number, share
 
 # Shapes with a heat map, and what people read.
 _MAPS = {"step": "Kept off by the same amount", "ramp": "Drifting away"}
@@ -64,52 +64,6 @@ class HeatMap:
     rows: tuple[tuple[str, tuple[HeatCell, ...]], ...]
 
 
-@dataclass(frozen=True)
-class UnseenShape:
-    """A shape without a size: how often it is seen."""
-
-    tag: str
-    what: str
-    lasts: str
-    seen: str
-
-
-@dataclass(frozen=True)
-class SightLine:
-    """Cost and blindness of one rule, as text."""
-
-    name: str
-    words: str
-    is_chosen: bool
-    alarms: str
-    rate: str
-    blindness: str
-
-
-@dataclass(frozen=True)
-class AttackerLine:
-    """An attacker who knows the rule, as text."""
-
-    tag: str
-    rule: str
-    held: str
-    mean: str
-    part: str
-    injected: str
-
-
-@dataclass(frozen=True)
-class WhatIfLine:
-    """An attack of the user, as text."""
-
-    id: str
-    text: str
-    lasts: str
-    rule: str
-    seen: str
-    delay: str
-
-
 @dataclass(frozen=True, kw_only=True)
 class BlindSection:
     """What the section says of one detector.
@@ -118,25 +72,17 @@ class BlindSection:
     ----------
     found : BlindSpots
         The record.
-    where : str
-        What was falsified, in words.
     maps : tuple of HeatMap
         For the chosen rule.
-    unseen : tuple of UnseenShape
-        Shapes without a size that are missed more often than not.
-    rules, attackers, what_if
-        Lines of the tables.
+    unseen : tuple of BlindSpot and str
+        Shapes without a size that are missed more often than not, with what they do.
     curve : str
         The trade-off as SVG; empty without.
     """
 
     found: BlindSpots
-    where: str
     maps: tuple[HeatMap, ...]
-    unseen: tuple[UnseenShape, ...]
-    rules: tuple[SightLine, ...]
-    attackers: tuple[AttackerLine, ...]
-    what_if: tuple[WhatIfLine, ...]
+    unseen: tuple[tuple[BlindSpot, str], ...]
     curve: str
 
 
@@ -146,21 +92,10 @@ def blind_section(entry: Entry) -> BlindSection | None:
     if found is None:
         return None
     spots = found.of_rule()
-    where = (
-        "Written into the residuals themselves, because no detector was given: sizes "
-        "are those of residuals, and a detector that follows a deviation sees less."
-        if found.is_residual
-        else "Written into attack-free telemetry before down-sampling, then passed "
-        "through the detector and its alarm rules."
-    )
     return BlindSection(
         found=found,
-        where=where,
         maps=tuple(m for shape in _MAPS if (m := _heat_map(spots, shape)) is not None),
         unseen=_unseen(spots),
-        rules=_rules(found),
-        attackers=_attackers(found),
-        what_if=_what_if(found),
         curve=trade_off_svg(found.trade_off),
     )
 
@@ -212,80 +147,21 @@ def _heat_cell(spot: BlindSpot | None) -> HeatCell:
     return HeatCell(share(part), title, round(100 * min(float(heat), 1.0)))
 
 
-def _unseen(spots: Sequence[BlindSpot]) -> tuple[UnseenShape, ...]:
-    missed = [
-        spot for spot in spots if spot.shape in _UNSIZED and spot.share_seen is not None
-    ]
-    longest = {
-        (s.tag, s.shape): max(
-            o.duration_s for o in missed if (o.tag, o.shape) == (s.tag, s.shape)
-        )
-        for s in missed
-    }
-    last = [s for s in missed if s.duration_s == longest[s.tag, s.shape]]
-    last = [s for s in last if (s.share_seen or 0.0) < 0.5]
-    return tuple(
-        UnseenShape(
-            tag=s.tag,
-            what=_UNSIZED[s.shape],
-            lasts=duration(s.duration_s),
-            seen=f"{share(s.share_seen)} of {s.n_places}",
-        )
-        for s in sorted(last, key=lambda s: (s.shape, s.share_seen or 0.0, s.tag))
-    )
-
-
-def _rules(found: BlindSpots) -> tuple[SightLine, ...]:
-    return tuple(
-        SightLine(
-            name=rule.name,
-            words=rule_words(rule.name),
-            is_chosen=rule.name == found.chosen,
-            alarms=UNKNOWN
-            if rule.alarms_per_day is None
-            else f"{per_day(rule.alarms_per_day)} a day",
-            rate=share(rule.share_of_time, 1),
-            blindness=share(rule.blindness),
-        )
-        for rule in found.rules
-    )
-
-
-def _attackers(found: BlindSpots) -> tuple[AttackerLine, ...]:
-    return tuple(
-        AttackerLine(
-            tag=one.tag,
-            rule=one.rule,
-            held="any" if one.held is None else f"{number(one.held)} {one.unit}",
-            mean=f"{number(one.mean)} {one.unit}",
-            part=range_words(one.of_range),
-            injected=UNKNOWN
-            if one.injected is None
-            else f"{number(one.injected)} {one.unit}",
-        )
-        for one in found.attackers
-        if one.rule == found.chosen
-    )
-
-
-def _what_if(found: BlindSpots) -> tuple[WhatIfLine, ...]:
-    return tuple(
-        WhatIfLine(
-            id=one.id,
-            text=one.text,
-            lasts=duration(one.duration_s),
-            rule=one.rule,
-            seen=f"{share(one.share_seen)} of {one.n_places}",
-            delay=duration(one.delay_s),
-        )
-        for one in found.what_if
-    )
+def _unseen(spots: Sequence[BlindSpot]) -> tuple[tuple[BlindSpot, str], ...]:
+    """Return shapes without a size that are missed for the longest duration."""
+    longest: dict[tuple[str, str], BlindSpot] = {}
+    for spot in spots:
+        if spot.shape in _UNSIZED and spot.share_seen is not None:
+            known = longest.setdefault((spot.tag, spot.shape), spot)
+            if spot.duration_s > known.duration_s:
+                longest[spot.tag, spot.shape] = spot
+    missed = [s for s in longest.values() if (s.share_seen or 0.0) < 0.5]
+    missed.sort(key=lambda s: (s.shape, s.share_seen or 0.0, s.tag))
+    return tuple((spot, _UNSIZED[spot.shape]) for spot in missed)
 
 
 def first_sentence(found: BlindSpots) -> str:
     """Return the blindest tag in one sentence, for the head of a page."""
-    from sightline.blindspots.words import sentence
-
     worst = blindest(found)
     if not worst:
         return "No tag could be falsified by a step or a ramp."
@@ -325,7 +201,8 @@ def trade_off_svg(points: Sequence[TradeOff]) -> str:
             f'x="{x(value):.1f}" y="{HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
             f"{value:g}</text>"
         )
-    for value in _ticks(low_y, high_y):
+    ticks = [m * 10.0**e for e in range(-4, 3) for m in (1, 2, 5)]
+    for value in (tick for tick in ticks if low_y <= tick <= high_y):
         parts.append(
             f'<line class="grid-line" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" '
             f'y1="{y(value):.1f}" y2="{y(value):.1f}"/><text class="tick" '
@@ -339,7 +216,7 @@ def trade_off_svg(points: Sequence[TradeOff]) -> str:
         parts.append(f'<polyline class="rule-line hue{k % 4}" points="{at}"{dash}/>')
         parts.append(
             f'<text class="rule-name hue{k % 4}" x="{WIDTH - _RIGHT + 8}" '
-            f'y="{labels[rule] + 4:.1f}">{_escaped(rule)}</text>'
+            f'y="{labels[rule] + 4:.1f}">{escape(rule, quote=False)}</text>'
         )
     middle = (_LEFT + WIDTH - _RIGHT) / 2
     parts.append(
@@ -347,11 +224,6 @@ def trade_off_svg(points: Sequence[TradeOff]) -> str:
         "alarms a day that the limit is set for</text></svg>"
     )
     return "".join(parts)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    steps = [m * 10.0**e for e in range(-4, 3) for m in (1, 2, 5)]
-    return [step for step in steps if low <= step <= high]
 
 
 def _spread(heights: dict[str, float], least: float = 15.0) -> dict[str, float]:
@@ -362,9 +234,3 @@ def _spread(heights: dict[str, float], least: float = 15.0) -> dict[str, float]:
         last = max(heights[name], last + least)
         placed[name] = float(last)
     return placed
-
-
-def _escaped(text: str) -> str:
-    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
-        text = text.replace(sign, name)
-    return text

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from sightline._version import __version__
 from sightline.audit.codes import CODES
+from sightline.blindspots.words import range_words
 from sightline.comparison.compare import Comparison, compare
 from sightline.errors import FileError
 from sightline.evaluation.protocol import HINDSIGHT
@@ -49,6 +50,7 @@ from sightline.rules.advice import count_words, is_over
 from sightline.storage import Given, results_of
 from sightline.text import (
     correlation,
+    duration,
     mean_count,
     names,
     number,
@@ -360,6 +362,9 @@ def _environment() -> "jinja2.Environment":
         "figure": lambda name: FIGURES[name].name,
         "number": number,
         "share": lambda value: share(value, 1),
+        "whole_share": share,
+        "duration": duration,
+        "range_words": range_words,
         "per_day": per_day,
         "mean_count": mean_count,
         "count_words": count_words,
