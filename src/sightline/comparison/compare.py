@@ -16,7 +16,6 @@ from sightline.comparison.differences import (
 )
 from sightline.comparison.joint import joint_verdicts_on, telemetry_of
 from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns, group_runs
-from sightline.data.arrays import Ints
 from sightline.evaluation.result import Interval, plain
 from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
@@ -32,7 +31,7 @@ from sightline.metrics.ranking import (
 from sightline.parallel import one_thread_each
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.showing import Shown
-from sightline.storage import Given, Result, results_of
+from sightline.storage import Given, results_of
 from sightline.text import names, plural
 
 # Figures by which detectors are ranked on each testbed.
@@ -362,19 +361,44 @@ def compare(
     notices: list[str] = []
     for runs in studied:
         notices += [*paired[runs.testbed].notices(), *_different_channels(runs)]
-        notices += _earlier_rules(runs)
+        earlier = [
+            one.label
+            for one in runs.detectors
+            if (facts := one.evaluation.diagnosis) and facts.method < METHOD
+        ]
+        if earlier:
+            notices.append(
+                f"{runs.testbed}: the verdicts of {names(earlier, _MOST)} were made by "
+                "the rules of an earlier version, which judged many attacks "
+                "differently: evaluate again to compare them with others."
+            )
+    rankings = [
+        rank_detectors(
+            runs.testbed,
+            figure.value,
+            {one.label: one.values(figure) for one in runs.detectors},
+        )
+        for runs in studied
+        for figure in RANKED_FIGURES
+    ]
+    side_by_side = [
+        _verdicts_on(runs, attack)
+        for runs in studied
+        if len(runs.detectors) > 1
+        for attack in runs.attacks
+    ]
     seeded = seeded_figures(
         studied, lambda runs, figure: paired[runs.testbed].seeded_interval(runs, figure)
     )
     return Comparison(
         figures=tuple(seeded),
-        rankings=tuple(row for runs in studied for row in _rankings(runs)),
+        rankings=tuple(row for row in rankings if row is not None),
         agreement=tuple(row for runs in studied for row in agreements(runs)),
         transfer=tuple(ranking_transfer(seeded)),
         differences=tuple(differences),
         ranks=tuple(row for pairs in paired.values() for row in pairs.ranks()),
         detections=tuple(row for runs in studied for row in _detections(runs)),
-        verdicts=tuple(row for runs in studied for row in _side_by_side(runs)),
+        verdicts=tuple(row for row in side_by_side if row.verdicts),
         notices=tuple(notices),
     )
 
@@ -412,23 +436,6 @@ def _different_channels(runs: TestbedRuns) -> list[str]:
     ]
 
 
-def _earlier_rules(runs: TestbedRuns) -> list[str]:
-    """Return a sentence on results whose verdicts come from earlier rules."""
-    earlier = [
-        detector.label
-        for detector in runs.detectors
-        if (facts := detector.evaluation.diagnosis) is not None
-        and facts.method < METHOD
-    ]
-    if not earlier:
-        return []
-    return [
-        f"{runs.testbed}: the verdicts of {names(earlier, _MOST)} were made by the "
-        "rules of an earlier version, which judged many attacks differently: evaluate "
-        "again to compare them with others."
-    ]
-
-
 def _detections(runs: TestbedRuns) -> list[Detections]:
     """Return what the present rule of each detector finds, where it was judged."""
     return [
@@ -452,13 +459,9 @@ def _detections(runs: TestbedRuns) -> list[Detections]:
     ]
 
 
-def _no_interval(runs: DetectorRuns, figure: str) -> SeededInterval:
-    return SeededInterval(None, False)
-
-
 def seeded_figures(
     studied: Sequence[TestbedRuns],
-    interval_of: Callable[[DetectorRuns, str], SeededInterval] = _no_interval,
+    interval_of: Callable[[DetectorRuns, str], SeededInterval] | None = None,
 ) -> list[SeededFigure]:
     """Return the mean and the range over seeds of every figure with an interval."""
     rows = []
@@ -473,7 +476,7 @@ def seeded_figures(
                     mean=spread.mean,
                     low=spread.low,
                     high=spread.high,
-                    **vars(interval_of(runs, figure)),
+                    **(vars(interval_of(runs, figure)) if interval_of else {}),
                 )
             rows.append(row)
     return rows
@@ -557,27 +560,6 @@ def rank_detectors(
     )
 
 
-def _rankings(runs: TestbedRuns) -> list[Ranking]:
-    """Return the rankings of a testbed's detectors, by figure."""
-    rankings = (
-        rank_detectors(
-            runs.testbed,
-            figure.value,
-            {one.label: one.values(figure) for one in runs.detectors},
-        )
-        for figure in RANKED_FIGURES
-    )
-    return [ranking for ranking in rankings if ranking is not None]
-
-
-def _side_by_side(runs: TestbedRuns) -> list[SideBySide]:
-    """Return the verdicts of several detectors on the same attacks."""
-    if len(runs.detectors) < 2:
-        return []
-    rows = (_verdicts_on(runs, attack) for attack in runs.attacks)
-    return [row for row in rows if row.verdicts]
-
-
 def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
     """Return the verdicts of all detectors on one attack."""
     joint = {
@@ -629,7 +611,12 @@ def agreements(runs: TestbedRuns) -> list[Agreement]:
     rows = []
     for first, second in combinations(runs.detectors, 2):
         pairs = product(first.results, second.results)
-        rhos = [rho for a, b in pairs if (rho := _rho(a, b, places)) is not None]
+        rhos = []
+        for a, b in pairs:
+            shared = (places[a] >= 0) & (places[b] >= 0)
+            of_a, of_b = (r.traces.segment_d_full[places[r][shared]] for r in (a, b))
+            if (rho := spearman(of_a, of_b)) is not None:
+                rhos.append(rho)
         in_a, in_b = places[first.first] >= 0, places[second.first] >= 0
         row = Agreement(
             testbed=runs.testbed,
@@ -641,13 +628,6 @@ def agreements(runs: TestbedRuns) -> list[Agreement]:
         )
         rows.append(row)
     return rows
-
-
-def _rho(a: Result, b: Result, places: Mapping[Result, Ints]) -> float | None:
-    """Return the rank correlation of D_FULL over the attacks that two results share."""
-    shared = (places[a] >= 0) & (places[b] >= 0)
-    of_a, of_b = (r.traces.segment_d_full[places[r][shared]] for r in (a, b))
-    return spearman(of_a, of_b)
 
 
 def why_undefined(agreement: Sequence[Agreement]) -> str | None:

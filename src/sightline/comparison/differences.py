@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -557,19 +557,15 @@ def _widened(
     Each half-length h becomes ``sqrt(h^2 + (t sd)^2 / S)`` with t the 97.5% point of
     Student's t for S - 1.
     """
+    from scipy.special import stdtrit
+
     low, high = interval
-    more = _t_point(n_seeds) ** 2 * variance / n_seeds
+    t_point = float(stdtrit(n_seeds - 1, 0.975))
+    more = t_point**2 * variance / n_seeds
     bottom = estimate - float(np.sqrt((estimate - low) ** 2 + more))
     if high is None:
         return bottom, None
     return bottom, estimate + float(np.sqrt((high - estimate) ** 2 + more))
-
-
-@cache
-def _t_point(n_seeds: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(n_seeds - 1, 0.975))
 
 
 @dataclass(frozen=True)

@@ -92,7 +92,11 @@ def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
             says_still = facts is None and verdict == Verdict.NOT_IN_TELEMETRY
             if vetoing and (is_still or says_still):
                 verdict, vetoed_by = Verdict.WEAK_EVIDENCE, vetoing
-                note = _vetoed(vetoing, is_detected=bool(by_rule))
+                detect = "detects it" if len(vetoing) == 1 else "detect it"
+                note = (
+                    "The telemetry's own test does not show this attack, but "
+                    f"{names(vetoing)} {detect if by_rule else 'show it by a repair'}."
+                )
             elif facts is not None and not is_still:
                 # Facts from more calm time say that it moves, or may move.
                 verdict = Verdict.WEAK_EVIDENCE
@@ -124,16 +128,6 @@ def _showing(attack: Attack, kinds: Sequence[Kind]) -> tuple[str, ...]:
                 for name, outcome in (segment.ladder or {}).items()
             )
         )
-    )
-
-
-def _vetoed(vetoing: Sequence[str], *, is_detected: bool) -> str:
-    """Return who contradicts the telemetry's own test."""
-    detect = "detects" if len(vetoing) == 1 else "detect"
-    how = f"{detect} it" if is_detected else "show it by a repair"
-    return (
-        "The telemetry's own test does not show this attack, but "
-        f"{names(vetoing)} {how}."
     )
 
 

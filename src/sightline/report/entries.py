@@ -18,7 +18,13 @@ from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
 from sightline.data.arrays import Floats
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.judge import METHOD
-from sightline.judgement.verdicts import RungName, Verdict, VerdictInfo, info_of
+from sightline.judgement.verdicts import (
+    RungName,
+    Verdict,
+    VerdictInfo,
+    all_infos,
+    info_of,
+)
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.probe import AlarmMetrics
 from sightline.rules.advice import count_words, false_alarm_words, is_over
@@ -89,6 +95,14 @@ class Entry(DetectorRuns):
         if self.joint:
             return [info_of(one.verdict) for one in self.joint]
         return [info_of(segment.verdict) for segment in self.evaluation.segments]
+
+    @property
+    def verdict_counts(self) -> tuple[tuple[VerdictInfo, int], ...]:
+        """How many attacks have each verdict that occurs; empty without a diagnosis."""
+        if self.evaluation.diagnosis is None:
+            return ()
+        counts = [(info, self.verdicts.count(info)) for info in all_infos()]
+        return tuple((info, count) for info, count in counts if count)
 
     @property
     def is_earlier(self) -> bool:

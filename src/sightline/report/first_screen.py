@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sightline.audit.codes import Finding, Severity
-from sightline.judgement.verdicts import Verdict, VerdictInfo, all_infos
+from sightline.judgement.verdicts import Verdict, VerdictInfo
 from sightline.metrics.alarm_load import DAY_S
 from sightline.metrics.intervals import count_interval
 from sightline.report.blind_spots import first_sentence
@@ -215,7 +215,16 @@ def first_screen(entries: Sequence[Entry]) -> FirstScreen:
     """
     best = entries[0]
     evaluation = best.evaluation
-    missed = _missed(best)
+    p, folder = evaluation.stream.p, best.results[0].folder
+    missed = [
+        (info, info.in_words(p), count)
+        for info, count in best.verdict_counts
+        if info.word != Verdict.DETECTED
+    ]
+    is_study = folder is not None and (folder.parent / "study.json").exists()
+    searched = f"{evaluation.stream.name}.npz --out blind"
+    if is_study:
+        searched = f"STUDY --detector {best.detector}"
     spots = next((s for e in entries if (s := e.results[0].blind_spots)), None)
     return FirstScreen(
         detector=best.label,
@@ -224,20 +233,12 @@ def first_screen(entries: Sequence[Entry]) -> FirstScreen:
         found=_found(best, entries[1:]) if evaluation.segments else None,
         cost=_cost(best),
         believed=_believed(entries),
-        missed=missed,
+        missed=tuple(sorted(missed, key=lambda row: -row[2])),
         n_missed=sum(count for _, _, count in missed),
         blind="" if spots is None else first_sentence(spots),
-        blind_command=_blind_command(best),
+        blind_command=f"sightline blindspots {searched}",
         n_episodes=None if evaluation.episodes is None else len(evaluation.episodes),
     )
-
-
-def _blind_command(best: Entry) -> str:
-    """Return the command that searches blind spots: of a study, or of residuals."""
-    folder = best.results[0].folder
-    if folder is not None and (folder.parent / "study.json").exists():
-        return f"sightline blindspots STUDY --detector {best.detector}"
-    return f"sightline blindspots {best.evaluation.stream.name}.npz --out blind"
 
 
 def later_rows(entries: Sequence[Entry]) -> str:
@@ -325,20 +326,6 @@ def _found(best: Entry, others: Sequence[Entry]) -> FoundAttacks:
         cost=_cost(best),
         others=rest,
     )
-
-
-def _missed(entry: Entry) -> tuple[tuple[VerdictInfo, str, int], ...]:
-    """Return why attacks are missed, the most frequent reason first."""
-    if entry.evaluation.diagnosis is None:
-        return ()
-    counts = Counter(info.word for info in entry.verdicts)
-    p = entry.evaluation.stream.p
-    rows = [
-        (info, info.in_words(p), counts[info.word])
-        for info in all_infos()
-        if counts[info.word] and info.word != Verdict.DETECTED
-    ]
-    return tuple(sorted(rows, key=lambda row: -row[2]))
 
 
 def _believed(entries: Sequence[Entry]) -> tuple[Statement, ...]:

@@ -107,27 +107,18 @@ def glossary() -> dict[str, Term]:
         for group, entries in tomllib.loads(asset.read_text(encoding="utf-8")).items()
         for key, entry in entries.items()
     ]
-    terms += [*_verdicts(), *_rules(), *_promises(), *_figures()]
-    return {term.key: term for term in terms}
-
-
-def _verdicts() -> list[Term]:
-    """Return the entries of the verdicts, from their table."""
-    return [
-        Term(
-            key=f"verdict-{info.word}",
-            name=info.in_words(),
-            paper=info.word,
-            text=f"{_sentence(info.meaning)} What would help: {info.repair}.",
-            group="Verdicts",
+    for info in all_infos():
+        meaning = f"{info.meaning[:1].upper()}{info.meaning[1:].rstrip('.')}."
+        terms.append(
+            Term(
+                key=f"verdict-{info.word}",
+                name=info.in_words(),
+                paper=info.word,
+                text=f"{meaning} What would help: {info.repair}.",
+                group="Verdicts",
+            )
         )
-        for info in all_infos()
-    ]
-
-
-def _rules() -> list[Term]:
-    """Return the alarm rules, from their table."""
-    return [
+    terms += [
         Term(
             key=rule_key(name),
             name=f"rule {name!r}",
@@ -136,6 +127,26 @@ def _rules() -> list[Term]:
         )
         for name in (*OTHER_WORDS, *OURS[RULES])
     ]
+    terms += [
+        Term(
+            key=f"kept-{slug(kept)}",
+            name=word,
+            text=meaning,
+            group="What became of a promise",
+        )
+        for kept, (word, meaning) in KEPT_WORDS.items()
+    ]
+    terms += [
+        Term(
+            key=entry.term,
+            name=entry.name,
+            paper="" if entry.symbol == entry.name else entry.symbol,
+            text=entry.sentence,
+            group=PAPER_GROUP if entry.on is None else FIGURE_GROUP,
+        )
+        for entry in FIGURES.values()
+    ]
+    return {term.key: term for term in terms}
 
 
 def rule_key(name: str) -> str:
@@ -150,38 +161,6 @@ def rule_key(name: str) -> str:
     if base not in OTHER_WORDS and base not in OURS[RULES]:
         return "rule"
     return f"rule-{slug(base)}" + ("-memory" if base.endswith("~") else "")
-
-
-def _promises() -> list[Term]:
-    """Return what may become of a promise, from its table."""
-    return [
-        Term(
-            key=f"kept-{slug(kept)}",
-            name=word,
-            text=meaning,
-            group="What became of a promise",
-        )
-        for kept, (word, meaning) in KEPT_WORDS.items()
-    ]
-
-
-def _figures() -> list[Term]:
-    """Return the figures, from their table: the paper's, then published ones."""
-    return [
-        Term(
-            key=entry.term,
-            name=entry.name,
-            paper="" if entry.symbol == entry.name else entry.symbol,
-            text=entry.sentence,
-            group=PAPER_GROUP if entry.on is None else FIGURE_GROUP,
-        )
-        for entry in FIGURES.values()
-    ]
-
-
-def _sentence(text: str) -> str:
-    """Return a phrase with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def groups() -> dict[str, list[Term]]:

@@ -17,7 +17,7 @@ from sightline.figures import FIGURES, Figure
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
 from sightline.judgement.sentences import chance_of
-from sightline.judgement.verdicts import Count, RungName, VerdictInfo, all_infos
+from sightline.judgement.verdicts import Count, RungName, VerdictInfo
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.metrics.intervals import count_interval
 from sightline.metrics.probe import AlarmMetrics
@@ -257,7 +257,7 @@ def glance(
             commissioned=facts
             if (facts := entry.evaluation.rules) and facts.judged_days
             else None,
-            verdicts=_verdict_counts(entry),
+            verdicts=entry.verdict_counts,
             check=first_check(entry.evaluation),
             localised=localised(entry.evaluation),
             is_earlier=entry.is_earlier,
@@ -294,14 +294,6 @@ def _standings(
     return {key: tuple(rows) for key, rows in found.items()}
 
 
-def _verdict_counts(entry: Entry) -> tuple[tuple[VerdictInfo, int], ...]:
-    """Return how many attacks have each verdict that occurs, as the page shows them."""
-    if entry.evaluation.diagnosis is None:
-        return ()
-    counts = [(info, entry.verdicts.count(info)) for info in all_infos()]
-    return tuple((info, count) for info, count in counts if count)
-
-
 def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     """Return the row of one rule, with the exact interval of the attacks found."""
     evaluation = entry.evaluation
@@ -311,19 +303,38 @@ def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
     words, rate = cost_of(evaluation, rule)
     n_found = found(evaluation, rule)
     low, high = count_interval(n_found, n) if n else (0.0, 0.0)
+    chance, count = "", found_by_chance(evaluation, rule)
+    if count is not None:
+        chance = ("" if is_present else "at most ") + chance_of(count)
+    elif n:
+        why = "attacks with any alarm" if facts is None else "by earlier rules"
+        chance = f"{why}; chance not measured"
+    evaluations = [result.evaluation for result in entry.results]
+    counts = [found(one, rule) for one in evaluations if rule in rules_of(one)]
+    seeds = ""
+    if n and len(counts) > 1:
+        seeds = (
+            f"mean {np.mean(counts):.1f}, {min(counts)} to {max(counts)} "
+            f"over {len(counts)} seeds"
+        )
+    # In results of earlier versions an alarm that never stops touches an attack each
+    # time, so it counts as no false alarm although it lasts all the normal time.
+    is_silent = alarms.load is None and alarms.false_positive_segments == 0
+    if is_silent and alarms.over_alarming:
+        words = "none fully outside attacks"
     return RuleRow(
         rule=RULE_LABELS[rule],
         found=n_found if n else None,
         n_attacks=n,
         low=low / n if n else 0.0,
         high=high / n if n else 0.0,
-        chance=_chance(evaluation, rule),
+        chance=chance,
         rings=chance_of(facts.rings) if facts and is_present and facts.rings else "",
         hits=alarms.hits,
         is_judged=is_judged(evaluation, rule),
         is_standing=bool(facts and is_present and facts.is_standing),
-        seeds=_over_seeds(entry, rule) if n else "",
-        false_alarms=_silent_words(alarms) or words,
+        seeds=seeds,
+        false_alarms=words,
         rate=rate,
         burden="" if load is None else burden(load),
         raised=raised_words(alarms.attacks) if n and alarms.attacks else "",
@@ -366,29 +377,6 @@ def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
     return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
 
 
-def _chance(evaluation: Evaluation, rule: RungName) -> str:
-    """Return what stands beside a number of attacks found."""
-    facts = evaluation.diagnosis
-    if not evaluation.stream.n_segments:
-        return ""
-    if facts is None:
-        return "attacks with any alarm; chance not measured"
-    count = found_by_chance(evaluation, rule)
-    if count is None:
-        return "by earlier rules; chance not measured"
-    return chance_of(count) if facts.rule == rule else f"at most {chance_of(count)}"
-
-
-def _silent_words(alarms: AlarmMetrics) -> str:
-    """Return what to say of an alarm that never stops, in results of earlier versions.
-
-    It touches an attack each time, so it counts as no false alarm although it lasts
-    all the normal time.
-    """
-    is_silent = alarms.load is None and alarms.false_positive_segments == 0
-    return "none fully outside attacks" if is_silent and alarms.over_alarming else ""
-
-
 def burden(load: AlarmLoad) -> str:
     """Return how alarms come, in the words of ISA-18.2.
 
@@ -405,18 +393,6 @@ def burden(load: AlarmLoad) -> str:
         (load.chattering, f"{load.chattering} chattering"),
     ]
     return ", ".join(words for is_said, words in parts if is_said)
-
-
-def _over_seeds(entry: Entry, rule: RungName) -> str:
-    """Return the mean and range of attacks found; empty with fewer than two seeds."""
-    evaluations = [result.evaluation for result in entry.results]
-    counts = [found(one, rule) for one in evaluations if rule in rules_of(one)]
-    if len(counts) < 2:
-        return ""
-    return (
-        f"mean {np.mean(counts):.1f}, {min(counts)} to {max(counts)} "
-        f"over {len(counts)} seeds"
-    )
 
 
 def first_check(evaluation: Evaluation) -> str:
@@ -543,7 +519,13 @@ def _title(best: Entry, others: Sequence[Entry]) -> str:
         return f"{start}, no more than by chance"
     if rules_of(best.evaluation)[rule].over_alarming:
         return f"{start}, but is in alarm too often for an alarm to say much"
-    return start + _rank(n_found, others)
+    most = max(map(_most_found, others), default=None)
+    if most is None or most > n_found or n_found == 0:
+        return start
+    if most < n_found:
+        return f"{start}, the most of all"
+    equal = [entry.label for entry in others if _most_found(entry) == n_found]
+    return f"{start}, as many as {text.names(equal, MAX_NAMES)}"
 
 
 def _budget_title(
@@ -573,17 +555,6 @@ def _budget_title(
     if all(rival < skill for rival, over in rivals if not over):
         return f"{start}, the best that keeps the budget"
     return start
-
-
-def _rank(n_found: int, others: Sequence[Entry]) -> str:
-    """Return how a number of attacks found compares with all rules of the others."""
-    most = max(map(_most_found, others), default=None)
-    if most is None or most > n_found or n_found == 0:
-        return ""
-    if most < n_found:
-        return ", the most of all"
-    equal = [entry.label for entry in others if _most_found(entry) == n_found]
-    return f", as many as {text.names(equal, MAX_NAMES)}"
 
 
 def _most_found(entry: Entry) -> int:

@@ -381,7 +381,9 @@ def _environment() -> "jinja2.Environment":
         "probability": probability,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         # A p-value stays on one line.
-        "unbroken": lambda text: re.sub(r"\bp (< )?(?=\d)", _joined, text),
+        "unbroken": lambda text: re.sub(
+            r"\bp (< )?(?=\d)", lambda p: p[0].replace(" ", "\N{NO-BREAK SPACE}"), text
+        ),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
     return environment
@@ -412,10 +414,6 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _joined(match: re.Match[str]) -> str:
-    return match[0].replace(" ", "\N{NO-BREAK SPACE}")
-
-
 def _title(entries: Sequence[Entry]) -> str:
     """Return the default title: what the plants are called, else the streams.
 
@@ -424,13 +422,11 @@ def _title(entries: Sequence[Entry]) -> str:
     >>> _title([])
     'Sightline'
     """
-    plants = dict.fromkeys(_plant(entry) for entry in entries)
-    streams = dict.fromkeys(entry.evaluation.stream.name for entry in entries)
-    return names([one for one in plants if one] or list(streams), 3) or "Sightline"
-
-
-def _plant(entry: Entry) -> str:
-    """Return what a plant is called; empty if no result says."""
-    facts = entry.evaluation.recording
-    known = entry.testbed if entry.testbed != "unknown" else ""
-    return known or (facts.plant if facts else "")
+    plants, streams = [], []
+    for entry in entries:
+        facts = entry.evaluation.recording
+        known = entry.testbed if entry.testbed != "unknown" else ""
+        plants.append(known or (facts.plant if facts else ""))
+        streams.append(entry.evaluation.stream.name)
+    shown = list(dict.fromkeys(filter(None, plants))) or list(dict.fromkeys(streams))
+    return names(shown, 3) or "Sightline"
