@@ -61,7 +61,14 @@ def plot_segment(segment: SegmentView) -> "Figure":
     """
     entry = _entry(segment.evaluation)
     excerpt = _excerpt(entry.traces, segment)
-    at, unit = _time(entry)
+    # The time of each test row from the first one.
+    clock = clock_of([entry])
+    at = moments(entry, clock)
+    if clock == Clock.DATE:
+        at = (at - at[0]) / 3600
+    verdict = "" if segment.verdict is None else f": {segment.verdict}"
+    targets = f", targets {names(segment.targets, 3)}" if segment.targets else ""
+    title = f"Attack {segment.id}{verdict}{targets}"
     shown = excerpt.signals[:MOST_SIGNALS]
     with style.styled():
         n_channels = len(excerpt.channels)
@@ -72,14 +79,22 @@ def plot_segment(segment: SegmentView) -> "Figure":
         )[:, 0]
         _draw_energy(axes[0], entry, segment, excerpt, at)
         _draw_contributions(figure, axes[1], excerpt, at)
-        for axis, k in zip(axes[2:], range(len(shown)), strict=True):
-            _draw_signal(axis, excerpt, k, at)
+        middles = _moments_of((excerpt.rows[:-1] + excerpt.rows[1:]) / 2 - 0.5, at)
+        for k, axis in enumerate(axes[2:]):
+            low, high, mean = excerpt.signals[k].T
+            colour = style.COLOURS[0]
+            axis.fill_between(middles, low, high, color=colour, alpha=0.25, lw=0)
+            axis.plot(middles, mean, color=colour, lw=0.8)
+            what = "" if excerpt.is_measured[k] else "\nresidual"
+            name = style.label(excerpt.channels[k], 14)
+            axis.set_ylabel(f"{name}{what}", fontsize=6.5)
         for axis in axes:
             ends = at[segment.start], at[segment.stop - 1]
             for end in ends:
                 axis.axvline(end, color="black", lw=0.7, ls=(0, (2, 2)))
-        axes[0].set_title(style.label(_title(segment), 90), loc="left", pad=3)
-        axes[-1].set_xlabel(unit)
+        axes[0].set_title(style.label(title, 90), loc="left", pad=3)
+        is_row = clock == Clock.ROW
+        axes[-1].set_xlabel("row" if is_row else "hours from the start of the test")
         figure.align_ylabels(axes)
     return figure
 
@@ -87,21 +102,6 @@ def plot_segment(segment: SegmentView) -> "Figure":
 def _entry(evaluation: Evaluation) -> Entry:
     """Return an evaluation as the figures of the report take it."""
     return entries_of(results_of([evaluation], "plot"))[0]
-
-
-def _title(segment: SegmentView) -> str:
-    verdict = "" if segment.verdict is None else f": {segment.verdict}"
-    targets = f", targets {names(segment.targets, 3)}" if segment.targets else ""
-    return f"Attack {segment.id}{verdict}{targets}"
-
-
-def _time(entry: Entry) -> tuple[Floats, str]:
-    """Return the time of each test row from the first one, and the unit."""
-    clock = clock_of([entry])
-    at = moments(entry, clock)
-    if clock == Clock.DATE:
-        at = (at - at[0]) / 3600
-    return at, "row" if clock == Clock.ROW else "hours from the start of the test"
 
 
 def _excerpt(traces: ChartData, segment: SegmentView) -> _Excerpt:
@@ -193,13 +193,3 @@ def _draw_contributions(
     axis.tick_params(axis="y", length=0)
     bar = figure.colorbar(mesh, ax=axis, pad=0.01, aspect=12)
     bar.set_label("contribution")
-
-
-def _draw_signal(axis: Any, excerpt: _Excerpt, k: int, at: Floats) -> None:
-    """Draw the range and the mean of one channel, by column."""
-    low, high, mean = excerpt.signals[k].T
-    middles = _moments_of((excerpt.rows[:-1] + excerpt.rows[1:]) / 2 - 0.5, at)
-    axis.fill_between(middles, low, high, color=style.COLOURS[0], alpha=0.25, lw=0)
-    axis.plot(middles, mean, color=style.COLOURS[0], lw=0.8)
-    what = "" if excerpt.is_measured[k] else "\nresidual"
-    axis.set_ylabel(f"{style.label(excerpt.channels[k], 14)}{what}", fontsize=6.5)

@@ -105,7 +105,13 @@ def log_to_mlflow(
         mlflow.set_tag("sightline", str(evaluation.provenance.sightline))
         mlflow.log_params(parameters_of(evaluation))
         mlflow.log_metrics(metrics_of(evaluation))
-        mlflow.log_artifacts(_written(evaluation, Path(folder), report), ARTIFACTS)
+        write_results([evaluation], folder)
+        stream, guard = evaluation.stream.name, evaluation.guard
+        out = Path(folder) / folder_name(stream, guard, evaluation.protocol)
+        plot_evaluation(evaluation).savefig(out / "energy.png", dpi=150)
+        if report:
+            write_report([evaluation], out / "report.html")
+        mlflow.log_artifacts(str(out), ARTIFACTS)
     return str(run.info.run_id)
 
 
@@ -168,15 +174,3 @@ def _numbers(value: object, name: str) -> dict[str, float]:
             yield name, float(value)
 
     return dict(found(value, name))
-
-
-def _written(evaluation: Evaluation, folder: Path, report: bool) -> str:
-    """Write the files of an evaluation and return the folder that holds them."""
-    write_results([evaluation], folder)
-    out = folder / folder_name(
-        evaluation.stream.name, evaluation.guard, evaluation.protocol
-    )
-    plot_evaluation(evaluation).savefig(out / "energy.png", dpi=150)
-    if report:
-        write_report([evaluation], out / "report.html")
-    return str(out)

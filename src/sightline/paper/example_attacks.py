@@ -1,12 +1,13 @@
 """One attack for each of the paper's four questions, chosen by rule."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 
 import numpy as np
 
 from sightline.comparison.joint import telemetry_of
-from sightline.comparison.runs import Attack, DetectorRuns
+from sightline.comparison.runs import DetectorRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.sentences import telemetry_finding
 from sightline.judgement.verdicts import Verdict
@@ -105,15 +106,17 @@ def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
     judged = {
         (runs.testbed, runs.label): (runs, study.judged(runs)) for runs in study.runs
     }
-    attacks = [
-        [
-            Example(runs, segments[attack.places[runs.label]], _telemetry(attack))
-            for (place, label), (runs, segments) in judged.items()
-            if place == testbed and label in attack.places
-        ]
-        for testbed in study.testbeds
-        for attack in study.on(testbed).attacks
-    ]
+    attacks = []
+    for testbed in study.testbeds:
+        for attack in study.on(testbed).attacks:
+            telemetry = telemetry_finding(telemetry_of(attack))
+            attacks.append(
+                [
+                    Example(runs, segments[attack.places[label]], telemetry)
+                    for (place, label), (runs, segments) in judged.items()
+                    if place == testbed and label in attack.places
+                ]
+            )
     return (
         _without_evidence(attacks),
         _local(attacks),
@@ -134,10 +137,6 @@ def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
             remark="drift",
         ),
     )
-
-
-def _telemetry(attack: Attack) -> str:
-    return telemetry_finding(telemetry_of(attack))
 
 
 def _without_evidence(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
@@ -163,7 +162,11 @@ def _local(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
     question = "Is the evidence local?"
     candidates = []
     for number, attack in enumerate(attacks):
-        for small, large in _by_size(attack):
+        for small, large in permutations(attack, 2):
+            sizes = [one.runs.evaluation.stream.p for one in (small, large)]
+            is_other_space = space_of(small.runs) != space_of(large.runs)
+            if sizes[0] >= sizes[1] or not is_other_space:
+                continue
             a, b = small.segment, large.segment
             is_diluted = b.verdict == Verdict.DILUTED
             is_lost = is_missed(b) and b.auc <= NEAR_CHANCE and b.coverage == 0
@@ -181,15 +184,6 @@ def _local(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
         as_in_paper=lambda s: False,
         remark="local",
     )
-
-
-def _by_size(attack: Sequence[Example]) -> Iterator[tuple[Example, Example]]:
-    """Yield two detectors on one attack whose spaces differ, the smaller first."""
-    for small in attack:
-        for large in attack:
-            is_smaller = small.runs.evaluation.stream.p < large.runs.evaluation.stream.p
-            if is_smaller and space_of(small.runs) != space_of(large.runs):
-                yield small, large
 
 
 def _single(

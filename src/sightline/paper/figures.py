@@ -162,6 +162,10 @@ def _heat(
     for (i, j), rho in np.ndenumerate(grid):
         if j <= i:
             shade = colours((rho + 1) / 2)[:3] if np.isfinite(rho) else (1.0, 1.0, 1.0)
+            # The relative luminance of an sRGB colour, from 0 (black) to 1 (white).
+            part = np.asarray(shade)
+            low, high = part / 12.92, ((part + 0.055) / 1.055) ** 2.4
+            light = np.where(part <= 0.04045, low, high) @ (0.2126, 0.7152, 0.0722)
             panel.text(
                 j,
                 i,
@@ -169,7 +173,7 @@ def _heat(
                 ha="center",
                 va="center",
                 fontsize=7,
-                color="black" if _luminance(shade) > _BRIGHT else "white",
+                color="black" if light > _BRIGHT else "white",
             )
     titles = [drawable(study.short_title(label)) for label in labels]
     panel.set_xticks(
@@ -179,20 +183,8 @@ def _heat(
     panel.tick_params(length=0)
     panel.spines[:].set_visible(False)
     _set_title(panel, study.testbed_title(testbed))
-    _separate_spaces(panel, [space_of(study.on(testbed)[label]) for label in labels])
-    return image
-
-
-def _luminance(shade: Sequence[float]) -> float:
-    """Return the relative luminance of an sRGB colour, from 0 (black) to 1 (white)."""
-    parts = np.asarray(shade)
-    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-    return float(linear @ (0.2126, 0.7152, 0.0722))
-
-
-def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
-    """Draw a line where the residual space of the sorted detectors changes."""
-    n = len(spaces)
+    # A line where the residual space of the sorted detectors changes.
+    spaces = [space_of(runs) for runs in ordered]
     for k in range(1, n):
         if spaces[k] != spaces[k - 1]:
             lines = []
@@ -202,6 +194,7 @@ def _separate_spaces(panel: "Axes", spaces: Sequence[str | None]) -> None:
                 lines.append(([k - 0.5, k - 0.5], [k - 1.5, n - 1.5]))
             for x, y in lines:
                 panel.plot(x, y, color="black", linewidth=1.0, clip_on=False)
+    return image
 
 
 def mean_ranks(study: PaperStudy, compared: Comparison) -> "tuple[Picture, str] | None":
@@ -386,8 +379,17 @@ def mean_shift_identity(
     figure and caption, or None
         None if no attack has more energy than the ideal.
     """
+    from matplotlib.lines import Line2D
+
     labels = [label for label in study.detectors if detector in (None, label)]
-    points = {label: _identities(study, label) for label in labels}
+    points: dict[str, list[_Identity]] = {label: [] for label in labels}
+    for runs in (runs for label in labels for runs in study.runs_of(label)):
+        shift, excess = runs.traces.segment_d_ms, runs.traces.segment_excess
+        if excess is None:  # an old file
+            continue
+        known = (shift > 0) & (excess > 0) & np.isfinite(shift) & np.isfinite(excess)
+        identity = _Identity(runs, shift[known], excess[known], int((~known).sum()))
+        points[runs.label].append(identity)
     drawn = [label for label in labels if any(len(p.shift) for p in points[label])]
     if not drawn:
         return None
@@ -402,21 +404,17 @@ def mean_shift_identity(
     figure.supxlabel(r"mean-shift information energy $D_{\mathrm{MS}}$", fontsize=7.5)
     figure.supylabel(r"window energy $W\,(\bar{e} - p/2)$", fontsize=7.5)
     if len(study.testbeds) > 1:
-        _testbed_legend(figure, study)
+        titles = [study.testbed_title(name) for name in study.testbeds]
+        looks = [(style.marker(k), style.colour(k)) for k in range(len(titles))]
+        figure.legend(
+            [Line2D([], [], ls="none", marker=m, color=c) for m, c in looks],
+            [drawable(short(title, _LEGEND_LETTERS)) for title in titles],
+            loc="outside upper center",
+            ncols=min(len(titles), 3),
+            handletextpad=0.2,
+            markerscale=0.7,
+        )
     return figure, texts()["figures"]["mean_shift_identity"]
-
-
-def _identities(study: PaperStudy, detector: str) -> list[_Identity]:
-    """Return the attacks of a detector, by testbed."""
-    identities = []
-    for runs in study.runs_of(detector):
-        shift, excess = runs.traces.segment_d_ms, runs.traces.segment_excess
-        if excess is None:  # an old file
-            continue
-        is_drawn = (shift > 0) & (excess > 0) & np.isfinite(shift) & np.isfinite(excess)
-        n_hidden = int((~is_drawn).sum())
-        identities.append(_Identity(runs, shift[is_drawn], excess[is_drawn], n_hidden))
-    return identities
 
 
 def _identity_panel(panel: "Axes", points: list[_Identity], study: PaperStudy) -> None:
@@ -458,26 +456,6 @@ def _identity_panel(panel: "Axes", points: list[_Identity], study: PaperStudy) -
             fontsize=7,
             color="0.3",
         )
-
-
-def _testbed_legend(figure: "Picture", study: PaperStudy) -> None:
-    """Add a legend above: colours and markers are testbeds."""
-    from matplotlib.lines import Line2D
-
-    titles = [study.testbed_title(name) for name in study.testbeds]
-    figure.legend(
-        [
-            Line2D(
-                [], [], linestyle="none", marker=style.marker(k), color=style.colour(k)
-            )
-            for k in range(len(titles))
-        ],
-        [drawable(short(title, _LEGEND_LETTERS)) for title in titles],
-        loc="outside upper center",
-        ncols=min(len(titles), 3),
-        handletextpad=0.2,
-        markerscale=0.7,
-    )
 
 
 def _panels(

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import cache
 from importlib.resources import files
 
 from sightline.audit import attack_facts
@@ -61,6 +60,13 @@ def methods_markdown(study: PaperStudy) -> str:
     diagnoses = [e.diagnosis for e in firsts if e.diagnosis]
     rates = [diagnosis.false_cause_rate for diagnosis in diagnoses]
     guards = sorted({result.evaluation.guard for result in results})
+    versions: dict[str, set[str]] = {}
+    for provenance in (result.evaluation.provenance for result in results):
+        for name in ("sightline", "python", "numpy", "torch"):
+            version = getattr(provenance, name, None)
+            version = version or provenance.meta.get(f"detector_{name}")
+            if version:
+                versions.setdefault(name, set()).add(str(version))
     return render(
         "methods.md",
         package="sightline.paper",
@@ -89,7 +95,7 @@ def methods_markdown(study: PaperStudy) -> str:
         event_test=event_test,
         ladder=ladder,
         record=record,
-        versions=_versions(study),
+        versions=names([f"{name} {_listed(v)}" for name, v in versions.items()]),
         references=references_of(study),
     )
 
@@ -131,7 +137,15 @@ def _detector(study: PaperStudy, label: str) -> str:
     spaces = {space for runs in all_runs if (space := space_of(runs)) is not None}
     text = f"**{_safe(study.detector_title(label))}**"
     text += f" (residuals: {_listed(spaces)}). " if spaces else ". "
-    text += names([_seeds(study, runs) for runs in all_runs]) + "."
+    on_testbeds = []
+    for runs in all_runs:
+        recorded = [result.evaluation.provenance.seed for result in runs.results]
+        seeds = {str(seed) for seed in recorded if seed is not None}
+        n_runs = plural(len(runs.results), "run")
+        if seeds:
+            n_runs += f" ({'seeds' if len(seeds) > 1 else 'seed'} {_listed(seeds)})"
+        on_testbeds.append(f"{n_runs} on {_safe(study.testbed_title(runs.testbed))}")
+    text += names(on_testbeds) + "."
     if card is None:
         return f"{text} Not a detector of Sightline: describe it here."
     text += f" {_safe(card.kind).capitalize()}. Source: {_safe(card.paper)}"
@@ -144,16 +158,6 @@ def _detector(study: PaperStudy, label: str) -> str:
         lines.append("- Deviates from the published:")
         lines += [f"  - {_safe(sentence)}" for sentence in card.deviates]
     return "\n".join([f"{text.removesuffix('.')}.", "", *lines]).rstrip()
-
-
-def _seeds(study: PaperStudy, runs: DetectorRuns) -> str:
-    """Return the number of runs on a testbed, with their seeds where recorded."""
-    recorded = [result.evaluation.provenance.seed for result in runs.results]
-    seeds = {str(seed) for seed in recorded if seed is not None}
-    text = plural(len(runs.results), "run")
-    if seeds:
-        text += f" ({'seeds' if len(seeds) > 1 else 'seed'} {_listed(seeds)})"
-    return f"{text} on {_safe(study.testbed_title(runs.testbed))}"
 
 
 def _settings(runs: DetectorRuns) -> str | None:
@@ -178,21 +182,6 @@ def _settings(runs: DetectorRuns) -> str | None:
     return (", ".join(changed) or "all defaults") + (
         f"; preset {_safe(preset)}" if preset else ""
     )
-
-
-def _versions(study: PaperStudy) -> str:
-    """Return the versions that computed the results."""
-    versions: dict[str, set[str]] = {}
-    for result in (result for runs in study.runs for result in runs.results):
-        provenance = result.evaluation.provenance
-        for name in ("sightline", "python", "numpy", "torch"):
-            version = getattr(provenance, name, None)
-            version = version or provenance.meta.get(f"detector_{name}")
-            if version:
-                versions.setdefault(name, set()).add(str(version))
-    if not versions:
-        return "Not recorded."
-    return names([f"{name} {_listed(v)}" for name, v in versions.items()]) + "."
 
 
 def references_of(study: PaperStudy) -> list[str]:
@@ -227,15 +216,11 @@ def references_of(study: PaperStudy) -> list[str]:
         f"  note   = {{Software, version {version}}}\n"
         "}"
     )
-    return [*(_entries()[key] for key in dict.fromkeys(keys)), software]
-
-
-@cache
-def _entries() -> dict[str, str]:
-    """Return the BibTeX entries that come with the package, by key."""
     path = files("sightline.paper") / "paper_tables" / "references.bib"
     parts = re.split(r"\n(?=@)", path.read_text(encoding="utf-8"))
-    return {part.partition("{")[2].partition(",")[0]: part.strip() for part in parts}
+    # An entry begins with "@kind{key,".
+    entries = {p.partition("{")[2].partition(",")[0]: p.strip() for p in parts}
+    return [*(entries[key] for key in dict.fromkeys(keys)), software]
 
 
 def _recorded(metas: Sequence[Mapping[str, object]], *keys: str) -> set[str]:

@@ -107,16 +107,20 @@ def figures_table(compared: "Comparison") -> RecordTable[Seeded]:
     )
 
 
-def _order(row: "Ranking") -> str:
-    """Return the order of detectors, and how often each is above the next."""
-    steps = zip(row.above, row.order[1:], strict=True)
-    return row.order[0] + "".join(f" {above:.0%} > {name}" for above, name in steps)
-
-
 RANKINGS: Columns["Ranking"] = (
     Column("testbed", "testbed", lambda r: r.testbed),
     Column("figure", "figure", lambda r: FIGURES[r.figure].name),
-    Column("order", "order, and how often each is above the next", _order),
+    Column(
+        "order",
+        "order, and how often each is above the next",
+        lambda r: (
+            r.order[0]
+            + "".join(
+                f" {above:.0%} > {name}"
+                for above, name in zip(r.above, r.order[1:], strict=True)
+            )
+        ),
+    ),
     Column("holds", "whole order", lambda r: f"{r.holds:.0%}", "r"),
 )
 
@@ -234,14 +238,11 @@ def difference_columns(
 _SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1)
 
 
-def _testbed_of(pair: Pair) -> str:
-    return first_of(pair).testbed
-
-
 def differences_table(compared: "Comparison") -> RecordTable[Pair]:
     """Return the differences of each two detectors, a row for each pair."""
     columns = difference_columns(_SHOWN_DIFFERENCES, _SHOWN_DIFFERENCES)
-    testbed: Column[Pair] = Column("testbed", "testbed", _testbed_of)
+    testbed: Column[Pair]
+    testbed = Column("testbed", "testbed", lambda pair: first_of(pair).testbed)
     return RecordTable(
         "Differences with 95% intervals (* p, over all pairs in this figure, <= 0.05)",
         (testbed, *pick(columns, "detectors", *_SHOWN_DIFFERENCES)),
