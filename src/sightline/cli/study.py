@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.resources import as_file, files
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,37 +79,6 @@ _DryRun = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class _Options:
-    """How a study is run: the options that its commands share.
-
-    Parameters
-    ----------
-    out, cache : Path
-        Folder of the study, and of its finished cells.
-    workers : int, optional
-        Processes on this machine.
-    cluster : str, optional
-        Address of a Dask scheduler, instead of processes on this machine.
-    overwrite, dry_run, debug : bool
-        Replace another study; only list the cells; show tracebacks.
-    no_cache : bool
-        Neither read nor write Parquet copies of the testbeds' files.
-    cell_timeout : float, optional
-        Seconds after which a cell is ended; by default as the plan says.
-    """
-
-    out: Path
-    cache: Path | None = None
-    workers: int | None = None
-    cluster: str | None = None
-    overwrite: bool = False
-    dry_run: bool = False
-    debug: bool = False
-    no_cache: bool = False
-    cell_timeout: float | None = None
-
-
 _Metrics = Annotated[
     str, Option(metavar="NAMES", help="Alarm metrics, as for `evaluate`.")
 ]
@@ -181,28 +150,23 @@ def run_command(
         plan = _with_budget(plan, budget).by_protocol(protocol_named(protocol))
         if detectors is None:
             console(stderr=True).print(_WHY_THESE, soft_wrap=True)
-        options = _Options(
+        run_plan(
+            plan,
             out,
-            cache,
-            workers,
-            cluster,
-            overwrite,
-            dry_run,
-            debug,
-            no_cache,
-            cell_timeout,
+            cache=cache,
+            workers=workers,
+            cluster=cluster,
+            cell_timeout=cell_timeout,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            no_cache=no_cache,
+            debug=debug,
         )
-        _run(plan, options)
 
 
 def plan_for(place: str, detectors: str, budget: str) -> "StudyPlan":
     """Return the plan of a run on one plant or testbed, for other commands."""
     return _with_budget(_plan(place, detectors, "0", None, None, {}), budget)
-
-
-def run_plan(plan: "StudyPlan", out: Path, *, cache: Path | None = None) -> None:
-    """Run a plan for another command; it exits where a cell fails."""
-    _run(plan, _Options(out, cache=cache))
 
 
 def _with_budget(plan: "StudyPlan", budget: str | None) -> "StudyPlan":
@@ -306,24 +270,24 @@ def study_command(
             if not equals:
                 raise BadParameter(f"--root takes TESTBED=PATH; got {option!r}.")
             roots[label] = path
-        options = _Options(
-            out,
-            cache,
-            workers,
-            cluster,
-            overwrite,
-            dry_run,
-            debug,
-            no_cache,
-            cell_timeout,
-        )
         plan = _with_budget(read_plan(file, roots=roots), budget)
         if protocol is not None:
             plan = plan.by_protocol(protocol_named(protocol))
         if explain:
             console().print(explained(plan), soft_wrap=True)
             return
-        _run(plan, options)
+        run_plan(
+            plan,
+            out,
+            cache=cache,
+            workers=workers,
+            cluster=cluster,
+            cell_timeout=cell_timeout,
+            overwrite=overwrite,
+            dry_run=dry_run,
+            no_cache=no_cache,
+            debug=debug,
+        )
 
 
 def demo_command(
@@ -345,36 +309,28 @@ def demo_command(
       sightline demo --quick
       sightline demo --out demo
     """
+    from sightline.detectors import list_detectors
     from sightline.study.plan import read_plan
 
     with door(debug=debug):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
-            plan = _runnable(read_plan(path))
-        _run(plan, _Options(out, workers=workers, overwrite=overwrite, debug=debug))
-
-
-def _runnable(plan: "StudyPlan") -> "StudyPlan":
-    """Return a plan without the detectors whose extra is not installed; name them."""
-    from sightline.detectors import list_detectors
-
-    extras = {card.name: card.extra for card in list_detectors()}
-    absent = [
-        choice
-        for choice in plan.detectors
-        if (extra := extras.get(choice.detector)) and not find_spec(MODULES[extra])
-    ]
-    if not absent:
-        return plan
-    names = ", ".join(choice.label for choice in absent)
-    console().print(
-        f"Left out, because torch is not installed: {names}. To run them too: "
-        "pip install 'sightline-cps[detectors]'.",
-        markup=False,
-        highlight=False,
-    )
-    kept = tuple(choice for choice in plan.detectors if choice not in absent)
-    return replace(plan, detectors=kept)
+            plan = read_plan(path)
+        extras = {card.name: card.extra for card in list_detectors()}
+        absent = [
+            choice
+            for choice in plan.detectors
+            if (extra := extras.get(choice.detector)) and not find_spec(MODULES[extra])
+        ]
+        if absent:
+            console().print(
+                "Left out, because torch is not installed: "
+                f"{', '.join(choice.label for choice in absent)}. To run them too: "
+                "pip install 'sightline-cps[detectors]'."
+            )
+            kept = tuple(choice for choice in plan.detectors if choice not in absent)
+            plan = replace(plan, detectors=kept)
+        run_plan(plan, out, workers=workers, overwrite=overwrite, debug=debug)
 
 
 def _listed(text: str, option: str) -> list[str]:
@@ -390,43 +346,56 @@ def _label(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.") or "plant"
 
 
-def _run(plan: "StudyPlan", options: _Options) -> None:
-    """Run a study and print what it gave.
+def run_plan(
+    plan: "StudyPlan",
+    out: Path,
+    *,
+    cache: Path | None = None,
+    workers: int | None = None,
+    cluster: str | None = None,
+    cell_timeout: float | None = None,
+    overwrite: bool = False,
+    dry_run: bool = False,
+    no_cache: bool = False,
+    debug: bool = False,
+) -> None:
+    """Run a study and print what it gave; exit with 1 where a cell fails.
 
-    With ``--dry-run`` open and check everything that the plan names, and list the cells
-    with their keys; nothing is written.
+    With `dry_run` open and check everything that the plan names, and list the cells
+    with their keys; nothing is written. With `no_cache` neither read nor write Parquet
+    copies of the testbeds' files.
     """
     from sightline.show.catalogue import cells_table
     from sightline.study.cell import Cache
     from sightline.study.collect import check_folder
     from sightline.study.run import cells_of, names_of, open_testbeds, run_study
 
-    if options.no_cache:
+    if no_cache:
         testbeds = tuple(replace(choice, cache=False) for choice in plan.testbeds)
         plan = replace(plan, testbeds=testbeds)
-    if options.dry_run:
+    if dry_run:
         with _live_screen() as screen:
-            check_folder(names_of(plan), options.out, overwrite=options.overwrite)
+            check_folder(names_of(plan), out, overwrite=overwrite)
             opened = open_testbeds(plan, None, screen.progress, screen.audited)
-            cache = Cache(options.cache or options.out / "cache")
-            table = cells_table(cells_of(plan, opened), cache.is_done)
+            is_done = Cache(cache or out / "cache").is_done
+            table = cells_table(cells_of(plan, opened), is_done)
         console().print(rendered(table), soft_wrap=True)
         return
     with _live_screen() as screen:
         study = run_study(
             plan,
-            options.out,
-            cache=options.cache,
-            workers=options.workers,
-            cluster=options.cluster,
-            cell_timeout_s=options.cell_timeout,
-            overwrite=options.overwrite,
+            out,
+            cache=cache,
+            workers=workers,
+            cluster=cluster,
+            cell_timeout_s=cell_timeout,
+            overwrite=overwrite,
             progress=screen.progress,
             watch=screen.watch,
             audited=screen.audited,
         )
     console().print(study_summary(study), soft_wrap=True)
-    if options.debug:
+    if debug:
         for trace in filter(None, study.traces.values()):
             console(stderr=True).print(trace, markup=False, soft_wrap=True)
     if study.failed:
