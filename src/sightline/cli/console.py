@@ -8,9 +8,6 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-from rich.text import Text
 from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
@@ -138,13 +135,3 @@ def shown_notices(
     if n_testbeds != 1:
         return list(notices)
     return [notice for notice in notices if notice not in skipped]
-
-
-def titled_table(title: str) -> Table:
-    """Return an empty table with a title at its left and a line below its header."""
-    return Table(
-        title=Text(title, style="italic"),
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )

@@ -24,10 +24,10 @@ from sightline.cli.console import (
     console,
     door,
     shown_notices,
-    titled_table,
 )
 from sightline.errors import StreamError
 from sightline.progress import Step, StepKind
+from sightline.show.table import Column, Columns, RecordTable
 from sightline.show.terminal import rendered
 from sightline.text import duration, mean_count, share
 
@@ -618,22 +618,17 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
     from sightline.report.overview import delay_words, skill_words
     from sightline.rules.advice import count_words
 
-    has_seeds = any(row.n_seeds > 1 for row in rows)
-    first_seed = ", first seed of each" if has_seeds else ""
-    table = titled_table(f"At a glance on {testbed}{first_seed}")
-    table.add_column("detector", overflow="fold")
-    table.add_column("rule", no_wrap=True)
-    table.add_column("attacks found,\nand by chance", justify="right")
-    for header in ("false alarms,\nshare of time", "typical\ndelay"):
-        table.add_column(header, justify="right", no_wrap=True)
+    records: list[tuple[str, str, str, str, str]] = []
     for row in rows:
         for k, rule in enumerate(row.rules):
-            table.add_row(
-                Text("" if k else row.detector),
-                rule.rule,
-                "\n".join(filter(None, [rule.found_text, rule.chance])),
-                f"{rule.false_alarms}\n{rule.rate}",
-                rule.delay,
+            records.append(
+                (
+                    "" if k else row.detector,
+                    rule.rule,
+                    "\n".join(filter(None, [rule.found_text, rule.chance])),
+                    f"{rule.false_alarms}\n{rule.rate}",
+                    rule.delay,
+                )
             )
         if facts := row.commissioned:
             outcome = facts.row(facts.chosen)
@@ -643,11 +638,26 @@ def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
                 f"{mean_count(attacks.raised_by_chance)} by chance, "
                 f"skill {skill_words(attacks.skill)}"
             )
-            table.add_row(
-                "",
-                f"rule {outcome.name!r}\nfor {facts.budget},\nlater rows",
-                raised if attacks.n_attacks else "",
-                f"{count_words(load)}\n{share(load.share_of_time, 1)}",
-                delay_words(attacks.delay_s),
+            records.append(
+                (
+                    "",
+                    f"rule {outcome.name!r}\nfor {facts.budget},\nlater rows",
+                    raised if attacks.n_attacks else "",
+                    f"{count_words(load)}\n{share(load.share_of_time, 1)}",
+                    delay_words(attacks.delay_s),
+                )
             )
-    return table
+    columns: Columns[tuple[str, str, str, str, str]] = (
+        Column("detector", "detector", lambda r: r[0]),
+        Column("rule", "rule", lambda r: r[1], wrap=False),
+        Column(
+            "found", "attacks found,\nand by chance", lambda r: r[2], "r", wrap=True
+        ),
+        Column("alarms", "false alarms,\nshare of time", lambda r: r[3], "r"),
+        Column("delay", "typical\ndelay", lambda r: r[4], "r"),
+    )
+    has_seeds = any(row.n_seeds > 1 for row in rows)
+    first_seed = ", first seed of each" if has_seeds else ""
+    return rendered(
+        RecordTable(f"At a glance on {testbed}{first_seed}", columns, records)
+    )
