@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from sightline import FileError, Recording, StreamError, Tag, load_detector
-from sightline.detectors.networks import weights_of
 from sightline.detectors.nsibf.detector import NSIBF
 from sightline.detectors.nsibf.filter import (
     UnscentedFilter,
@@ -18,7 +17,6 @@ from sightline.detectors.nsibf.filter import (
     repaired_root,
     smallest_ridge,
 )
-from sightline.parallel import threads
 from sightline.testbeds import swat, wadi
 from sightline.testbeds.base import tags_of
 
@@ -236,47 +234,6 @@ def test_the_sensor_subspace_of_the_testbeds(tags, sensors, actuators):
     design = design_of(values, roles, use_others=False, most_levels=20)
     assert len(design.sensors) == sensors
     assert actuators is None or len(design.actuators) == actuators
-
-
-def noisy_plant(rows=700):
-    rng = np.random.default_rng(0)
-    values = np.sin(np.arange(rows)[:, None] / [5, 7, 11, 13]) + rng.normal(
-        0, 0.1, (rows, 4)
-    )
-    values[:, 3] = values[:, 3] > 0
-    roles = ("sensor", "sensor", "sensor", "actuator")
-    tags = tuple(Tag(name=f"T{k}", role=role) for k, role in enumerate(roles))
-    return Recording(values=values, tags=tags, step_s=5.0)
-
-
-def trained_in_parts(jobs, **overrides):
-    settings = {"window": 3, "input_range": 6, "lstm_width": 5, "epochs": 2}
-    with threads(jobs):
-        made = NSIBF(**settings, batch_size=300, **overrides).fit(noisy_plant())
-        return made, made.residuals(noisy_plant())
-
-
-def test_a_batch_in_parts_gives_the_same_bits_on_any_number_of_threads(monkeypatch):
-    monkeypatch.setattr(NSIBF, "windows_at_once", 64)
-    (one, told), (two, again) = trained_in_parts(1), trained_in_parts(2, threads=2)
-    for name, array in weights_of(one.network).items():
-        np.testing.assert_array_equal(array, weights_of(two.network)[name])
-    assert one.history == two.history
-    np.testing.assert_array_equal(told.values, again.values)
-
-
-def test_a_batch_in_parts_learns_what_a_whole_one_learns(monkeypatch):
-    whole, _ = trained_in_parts(1, dtype="float64")
-    monkeypatch.setattr(NSIBF, "windows_at_once", 64)
-    parts, _ = trained_in_parts(1, dtype="float64")
-    single, _ = trained_in_parts(1)
-    for name, array in weights_of(whole.network).items():
-        np.testing.assert_allclose(weights_of(parts.network)[name], array, atol=1e-12)
-        np.testing.assert_allclose(weights_of(single.network)[name], array, atol=1e-4)
-    np.testing.assert_allclose(parts.history.train, whole.history.train, rtol=1e-12)
-    np.testing.assert_allclose(
-        parts.history.validation, whole.history.validation, rtol=1e-12
-    )
 
 
 def test_a_file_of_an_earlier_version_says_to_fit_again(tmp_path):

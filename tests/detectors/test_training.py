@@ -470,7 +470,6 @@ class Scripted:
     """One weight that falls steadily; held-out losses are read from a list."""
 
     least_batch = 1
-    windows_at_once = 0
 
     def __init__(self, validation=()):
         self.validation, self.batches, self.weights = validation, [], {}

@@ -7,9 +7,9 @@ they are.
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -231,9 +231,6 @@ class Objective(Protocol):
 
     # A last batch of fewer windows is left out.
     least_batch: int
-    # Windows whose loss is computed together on a processor, if the loss is a mean over
-    # windows and draws nothing; 0 for a whole batch.
-    windows_at_once: int
 
     def loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
         """Return the training loss of a batch; epochs count from 1."""
@@ -328,8 +325,6 @@ class _Training:
     title: str
     progress: Progress
     history: History = field(default_factory=History)
-    # Windows computed together; 0 for a whole batch.
-    at_once: int = 0
     # Weights of the best epoch, if they are to be kept.
     best: dict[str, Tensor] = field(default_factory=dict)
 
@@ -347,7 +342,10 @@ class _Training:
         for k, which in enumerate(batches):
             if len(which) < self.objective.least_batch:
                 continue
-            losses.append(self._loss_and_gradients(which, epoch))
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.objective.loss(network, self.data[which], epoch)
+            loss.backward()
+            losses.append(loss.item())
             if not np.isfinite(losses[-1]):
                 raise TrainingError(
                     f"The loss became {losses[-1]} in epoch {epoch}, batch {k + 1} of "
@@ -362,32 +360,6 @@ class _Training:
                 self._report(epoch, k, len(batches), losses[-1])
         self._report(epoch, len(batches), len(batches), losses[-1])
         self.history.train.append(float(np.mean(losses)))
-
-    def _loss_and_gradients(self, which: Tensor, epoch: int) -> float:
-        """Return the loss of a batch; the parameters get its gradients.
-
-        A batch of more windows than the objective takes at once is divided; the parts
-        are computed side by side, each by one thread, and added in their order.
-        """
-        self.optimizer.zero_grad(set_to_none=True)
-        parts = which.split(self.at_once or len(which))
-        if len(parts) == 1:
-            loss = self.objective.loss(self.network, self.data[which], epoch)
-            loss.backward()
-            return loss.item()
-        parameters = [p for p in self.network.parameters() if p.requires_grad]
-
-        def gradients(part: Tensor) -> tuple[Tensor, ...]:
-            with one_torch_thread():
-                loss = self.objective.loss(self.network, self.data[part], epoch)
-                loss = loss * (len(part) / len(which))
-                return loss.detach(), *torch.autograd.grad(loss, parameters)
-
-        computed = map_threads([partial(gradients, part) for part in parts])
-        total, *sums = (reduce(torch.add, same) for same in zip(*computed, strict=True))
-        for parameter, gradient in zip(parameters, sums, strict=True):
-            parameter.grad = gradient
-        return float(total)
 
     def _report(self, epoch: int, batch: int, n_batches: int, loss: float) -> None:
         epochs = self.settings.epochs
@@ -423,20 +395,14 @@ class _Training:
     def loss_of(self, which: Tensor, epoch: int) -> float:
         """Return the mean validation loss of some windows, by batches."""
         self.network.eval()
-        at_once = self.at_once if self.settings.weigh_windows else 0
-        parts = which.split(at_once or self.settings.batch_size)
-
-        def loss(part: Tensor) -> float:
-            alone = one_torch_thread() if at_once else nullcontext()
-            with torch.inference_mode(), alone:
-                batch = self.data[part]
-                value = self.objective.validation_loss(self.network, batch, epoch)
-                return float(value)
-
-        if at_once:
-            losses = map_threads([partial(loss, part) for part in parts])
-        else:
-            losses = [loss(part) for part in parts]
+        parts = which.split(self.settings.batch_size)
+        with torch.inference_mode():
+            losses = [
+                float(
+                    self.objective.validation_loss(self.network, self.data[part], epoch)
+                )
+                for part in parts
+            ]
         weights = [len(part) for part in parts] if self.settings.weigh_windows else None
         return float(np.average(losses, weights=weights))
 
@@ -498,22 +464,20 @@ def train_network(
         settings,
         title,
         progress,
-        at_once=objective.windows_at_once if device.type == "cpu" else 0,
     )
     fingerprint = _fingerprint(windows, trained, held_out, settings, title + key)
     if checkpoint is not None and checkpoint.exists():
         _restore_checkpoint(checkpoint, training, fingerprint)
     history, order = training.history, torch.from_numpy(trained)
-    with threads() if training.at_once else nullcontext():
-        while history.epochs < settings.epochs and not history.is_over:
-            training.run_epoch(order)
-            if len(held_out):
-                training.validate(held_out)
-            history.is_over = (
-                settings.patience is not None and history.n_worse >= settings.patience
-            )
-            if checkpoint is not None:
-                _write_checkpoint(checkpoint, training, fingerprint)
+    while history.epochs < settings.epochs and not history.is_over:
+        training.run_epoch(order)
+        if len(held_out):
+            training.validate(held_out)
+        history.is_over = (
+            settings.patience is not None and history.n_worse >= settings.patience
+        )
+        if checkpoint is not None:
+            _write_checkpoint(checkpoint, training, fingerprint)
     if training.best:
         network.load_state_dict(training.best)
     if not len(held_out):

@@ -45,7 +45,6 @@ class TrainedDetector(LearnedDetector):
 
     # A last batch with fewer windows is left out of training.
     least_batch = 1
-    windows_at_once = 0
 
     def __init__(
         self, preset: str = "export", *, testbed: str | None = None, **overrides: Any

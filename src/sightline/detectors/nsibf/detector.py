@@ -263,7 +263,7 @@ def nsibf_alarms(
     return NativeAlarms.above(best.threshold, chosen, score, (*notices, figures))
 
 
-# Windows read by the LSTM at a time: what it keeps of them stays in the cache.
+# Windows read by the LSTM at a time when nothing is learned, to bound the memory.
 _AT_ONCE = 512
 
 
@@ -371,7 +371,6 @@ class NSIBF(TrainedDetector):
     rules = RULES
     settings_type = NSIBFSettings
     official: ClassVar[Mapping[str, Any]] = {"cross_gaps": True}
-    windows_at_once = _AT_ONCE
 
     # Set by `fit`.
     design: Design | None = None
