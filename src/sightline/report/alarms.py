@@ -267,6 +267,12 @@ def _of_rule(
     starts = episodes.start
     leaders = leading_channels(entry, episodes)
     words, rate = cost_of(entry.evaluation, rule)
+    hours, time = None, entry.traces.test_time
+    zone = entry.evaluation.stream.timezone
+    if time is not None and len(time) and time[0] >= FIRST_DATE and len(starts):
+        local = local_seconds(np.asarray(time)[starts], zone)
+        of_day = (local % 86_400 // 3600).astype(np.int64)
+        hours = [int(n) for n in np.bincount(of_day, minlength=24)]
     return FalseAlarms(
         rule=RULE_LABELS[rule],
         words=words,
@@ -275,8 +281,8 @@ def _of_rule(
         n_read=len(starts),
         sentence=_sentence(leaders, alarms),
         channels=leaders[:MAX_CHANNELS],
-        hours=_by_hour(entry, starts),
-        zone=zone_words(entry.evaluation.stream.timezone),
+        hours=hours,
+        zone=zone_words(zone),
         recovery=after_attacks(entry, starts),
         states=_states(entry) if rule == P99 else [],
     )
@@ -333,16 +339,6 @@ def leading_channels(entry: Entry, episodes: Episodes) -> list[Leader]:
         for j in np.argsort(-counts, kind="stable")
         if counts[j]
     ]
-
-
-def _by_hour(entry: Entry, starts: Ints) -> list[int] | None:
-    """Return the number that begins in each hour of the day; None without dates."""
-    time = entry.traces.test_time
-    if time is None or len(time) == 0 or time[0] < FIRST_DATE or len(starts) == 0:
-        return None
-    local = local_seconds(np.asarray(time)[starts], entry.evaluation.stream.timezone)
-    hours = (local % 86_400 // 3600).astype(np.int64)
-    return [int(n) for n in np.bincount(hours, minlength=24)]
 
 
 def after_attacks(entry: Entry, starts: Ints) -> Recovery | None:

@@ -290,7 +290,10 @@ def _group(
     """Return the facts of an attack, and its rows."""
     first = rows[0]
     segment, step = first.segment, first.entry.evaluation.stream.step_s
-    facts = telemetry_of(attack) or _recorded(first)
+    # Facts that a recording carries, judged or not.
+    recording = first.entry.evaluation.recording
+    recorded = {one.id: one for one in (recording.attacks if recording else ())}
+    facts = telemetry_of(attack) or recorded.get(segment.id)
     targets = (one.targets for one in attack.segments.values())
     said = ((row.segment.name, row.segment.note) for row in rows)
     return AttackGroup(
@@ -310,13 +313,6 @@ def _group(
         notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
         rows=rows,
     )
-
-
-def _recorded(row: AttackRow) -> AttackFacts | None:
-    """Return the facts of an attack that a recording carries, judged or not."""
-    recording = row.entry.evaluation.recording
-    known = recording.attacks if recording else ()
-    return next((facts for facts in known if facts.id == row.segment.id), None)
 
 
 def _aftermath(attack: Attack, facts: AttackFacts | None) -> str:
@@ -398,7 +394,12 @@ def attack_details(entry: Entry) -> list[JsonObject]:
         {
             "ladder": ladder_bars(segment),
             "judged": _judged(entry, segment),
-            "ceiling": _ceiling(segment),
+            # A sentence that holds for both rules alike is said once.
+            "ceiling": list(
+                dict.fromkeys(rule.sentence for rule in segment.ceiling.rules)
+            )
+            if segment.ceiling
+            else [],
             "facts": _facts(segment),
             "signature": segment.signature and segment.signature.reading,
             "signature_agrees": segment.signature_agrees,
@@ -481,6 +482,14 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
         for name, one in (("rule", segment.found), ("evidence", segment.evidence))
         if one is not None and Flag.FEW_WINDOWS not in (segment.flags or ())
     ]
+    compared = ""
+    if (windows := segment.windows) is not None:
+        length = row_span(windows.length, entry.evaluation.stream.step_s)
+        compared = (
+            f"{windows.count} attack-free stretches of {length}, out of "
+            f"{windows.matched} in a similar state, {windows.disjoint} of which do not "
+            "overlap"
+        )
     pairs = [
         ("Rule in use", rule, "rule"),
         ("Confidence", _confidence(segment), "confidence"),
@@ -491,7 +500,7 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
             "all-repairs",
         ),
         ("Also shown by", name_list(segment.contributing or ()), "also-shown"),
-        ("Compared with", _windows(entry, segment), "compared-with"),
+        ("Compared with", compared, "compared-with"),
         ("Limits", "; ".join(flags), "limits"),
         (
             "Recovery",
@@ -502,16 +511,6 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
         ),
     ]
     return [one for one in pairs if one[1]]
-
-
-def _ceiling(segment: SegmentResult) -> list[str]:
-    """Return how rules stand to the ceiling of an attack; empty without one.
-
-    A sentence that holds for both rules alike is said once.
-    """
-    if segment.ceiling is None:
-        return []
-    return list(dict.fromkeys(rule.sentence for rule in segment.ceiling.rules))
 
 
 def _confidence(segment: SegmentResult) -> str:
@@ -526,18 +525,6 @@ def _confidence(segment: SegmentResult) -> str:
     word = confidence_word(segment.confidence)
     text = f"{word}: {share(segment.confidence)} of {N_DRAWS} redrawn versions agree"
     return f"{text}; else {name_list(others)}" if others else text
-
-
-def _windows(entry: Entry, segment: SegmentResult) -> str:
-    """Return with which attack-free stretches an attack was compared."""
-    windows = segment.windows
-    if windows is None:
-        return ""
-    length = row_span(windows.length, entry.evaluation.stream.step_s)
-    return (
-        f"{windows.count} attack-free stretches of {length}, out of {windows.matched} "
-        f"in a similar state, {windows.disjoint} of which do not overlap"
-    )
 
 
 def _facts(segment: SegmentResult) -> list[tuple[str, str, str]]:

@@ -94,7 +94,12 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     """
     figure = style.new_figure(style.TWO_COLUMNS, 0.55 + 0.95 * len(entries))
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
-    times, unit = _shared_time(entries)
+    clock = clock_of(entries)
+    times = [moments(entry, clock) for entry in entries]
+    if clock == Clock.DATE:
+        origin = min(at[0] for at in times)
+        times = [(at - origin) / 3600 for at in times]
+    unit = "row" if clock == Clock.ROW else "hours from the start"
     first, last = min(at[0] for at in times), max(at[-1] for at in times)
     wide = last - first or 1.0
     for axis, entry, hours in zip(axes, entries, times, strict=True):
@@ -132,7 +137,11 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     axis.set_yscale("log")
     axis.set_ylim(10 ** (low - 0.1), 10 ** (high + 0.3 * wide))
     style.log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
-    _levels(axis, entry)
+    if (tau := entry.evaluation.probe.tau99) is not None:
+        axis.axhline(tau, color=style.TAU, lw=0.8)
+    axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
+    if entry.drift_floor is not None and entry.drift_floor > 0:
+        axis.axhline(entry.drift_floor, color=style.FLOOR, lw=0.8, ls="--")
     segments = entry.evaluation.segments
     words = [verdict.word for verdict in entry.verdicts]
     if segments:
@@ -149,26 +158,6 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
     at = 10 ** (high + 0.15 * wide)
     style.plot_marks(axis, middles, [at] * len(words), words)
-
-
-def _shared_time(entries: Sequence[Entry]) -> tuple[list[Floats], str]:
-    """Return the time of each row of each entry, from one origin, and the unit."""
-    clock = clock_of(entries)
-    times = [moments(entry, clock) for entry in entries]
-    if clock == Clock.DATE:
-        first = min(at[0] for at in times)
-        times = [(at - first) / 3600 for at in times]
-    return times, "row" if clock == Clock.ROW else "hours from the start"
-
-
-def _levels(axis: Any, entry: Entry) -> None:
-    """Draw the alarm limit, the train level and the drift floor."""
-    tau = entry.evaluation.probe.tau99
-    if tau is not None:
-        axis.axhline(tau, color=style.TAU, lw=0.8)
-    axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
-    if entry.drift_floor is not None and entry.drift_floor > 0:
-        axis.axhline(entry.drift_floor, color=style.FLOOR, lw=0.8, ls="--")
 
 
 def roc(entries: Sequence[Entry]) -> "Figure | None":
@@ -426,7 +415,10 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
     )
     for rate in (MANAGEABLE_PER_DAY, MOST_PER_DAY):
         axis.axvline(rate, color=style.SOFT, lw=0.5, ls=":")
-    axis.set_xlim(_LEAST_PER_DAY, max(2 * MOST_PER_DAY, 4 * budget, _most(facts)))
+    most = 1.2 * max(
+        (row.load.alarms_per_day or 0.0 for row in facts.present), default=0
+    )
+    axis.set_xlim(_LEAST_PER_DAY, max(2 * MOST_PER_DAY, 4 * budget, most))
     axis.set_ylim(0, facts.n_attacks)
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
@@ -437,11 +429,6 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
     axis.set_ylabel(f"attacks raised, of {facts.n_attacks}")
     figure.legend(loc="outside right upper")
     return figure
-
-
-def _most(facts: CommissioningFacts) -> float:
-    rates = [row.load.alarms_per_day or 0.0 for row in facts.present]
-    return 1.2 * max(rates, default=0.0)
 
 
 def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> None:

@@ -15,14 +15,13 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts
 from sightline.audit.codes import Finding
-from sightline.audit.record import RecordingFacts, TableFacts, TagFacts, TagSummary
+from sightline.audit.record import RecordingFacts, TagFacts, TagSummary
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.result import (
     ChartData,
     Evaluation,
     SegmentResult,
-    StreamFacts,
 )
 from sightline.storage import Result
 from sightline.text import plural
@@ -337,15 +336,26 @@ def _evaluation(
         public["groups"] = groups
     if isinstance(seed := evaluation.provenance.meta.get("seed"), int):
         public["seed"] = seed
-    facts = evaluation.recording
+    facts, stream = evaluation.recording, evaluation.stream
+    # Notices that Sightline words itself stay; others came with the stream: from a
+    # user, a file or a detector.
+    worded = set(remarks(evaluation, evaluation))
+    notices = [names.text(text) for text in evaluation.notices if text in worded]
+    if n_lost := len(evaluation.notices) - len(notices):
+        notices.append(f"{_left_out(n_lost, 'notice')} about the stream.")
     return replace(
         evaluation,
-        stream=_stream(evaluation.stream, names),
+        stream=replace(
+            names.nested(stream),
+            name=names.name(stream.name),
+            testbed=None if stream.testbed is None else names.name(stream.testbed),
+            timezone=None if names.hide_times else stream.timezone,
+        ),
         quality=names.nested(evaluation.quality),
         segments=tuple(_segment(segment, names) for segment in evaluation.segments),
         localisation=evaluation.localisation
         and _localisation(evaluation.localisation, names),
-        notices=_notices(evaluation, names),
+        notices=tuple(notices),
         rules_refused=names.nested(evaluation.rules_refused),
         diagnosis=names.nested(evaluation.diagnosis),
         repairs=names.nested(evaluation.repairs),
@@ -361,29 +371,6 @@ def _evaluation(
         provenance=replace(evaluation.provenance, meta=public),
         traces=_traces(traces, names),
     )
-
-
-def _stream(stream: StreamFacts, names: Pseudonyms) -> StreamFacts:
-    """Return what was evaluated, under pseudonyms."""
-    return replace(
-        names.nested(stream),
-        name=names.name(stream.name),
-        testbed=None if stream.testbed is None else names.name(stream.testbed),
-        timezone=None if names.hide_times else stream.timezone,
-    )
-
-
-def _notices(evaluation: Evaluation, names: Pseudonyms) -> tuple[str, ...]:
-    """Return the notices that Sightline words itself, and how many were left out.
-
-    The others came with the stream: from a user, a file or a detector.
-    """
-    own = set(remarks(evaluation, evaluation))
-    notices = tuple(evaluation.notices or ())
-    kept = [names.text(text) for text in notices if text in own]
-    if n_lost := len(notices) - len(kept):
-        kept.append(f"{_left_out(n_lost, 'notice')} about the stream.")
-    return tuple(kept)
 
 
 def _left_out(count: int, word: str) -> str:
@@ -415,7 +402,16 @@ def _recording(facts: RecordingFacts, names: Pseudonyms) -> RecordingFacts:
         facts,
         plant=names.name(facts.plant),
         timezone="" if names.hide_times else facts.timezone,
-        tables=tuple(_table(table, names) for table in facts.tables),
+        tables=tuple(
+            replace(
+                table,
+                name=names.name(table.name),
+                part=names.text(table.part),
+                first="" if names.hide_times else table.first,
+                last="" if names.hide_times else table.last,
+            )
+            for table in facts.tables
+        ),
         tags=tuple(_tag(tag, names) for tag in facts.tags),
         attacks=tuple(_attack(facts, names) for facts in facts.attacks),
         words={names.name(column): "words mapped to numbers" for column in facts.words},
@@ -429,17 +425,6 @@ def _attack(facts: AttackFacts, names: Pseudonyms) -> AttackFacts:
         facts,
         id=names.attack(facts.id),
         channels=tuple(names.name(channel) for channel in facts.channels),
-    )
-
-
-def _table(table: TableFacts, names: Pseudonyms) -> TableFacts:
-    """Return a table under its pseudonym; without times if they are hidden."""
-    return replace(
-        table,
-        name=names.name(table.name),
-        part=names.text(table.part),
-        first="" if names.hide_times else table.first,
-        last="" if names.hide_times else table.last,
     )
 
 
