@@ -14,7 +14,7 @@ from sightline.judgement.event_test import (
     LIKE,
     MOST_ROWS,
     MOST_WINDOWS,
-    CalmTime,
+    AttackFreeRecord,
     Flag,
 )
 
@@ -25,13 +25,15 @@ def calm_time(n_rows, attack, log_energy=None, breaks=START):
     is_attack_free = np.ones(n_rows, bool)
     is_attack_free[slice(*attack)] = False
     log_energy = np.zeros(n_rows) if log_energy is None else log_energy
-    return CalmTime(is_attack_free=is_attack_free, log_energy=log_energy, breaks=breaks)
+    return AttackFreeRecord(
+        is_attack_free=is_attack_free, log_energy=log_energy, breaks=breaks
+    )
 
 
 @given(codes([0, 0, 0, 1], least=300, most=1500), st.data(), st.integers(1, 200))
 def test_windows_lie_in_calm_stretches_and_never_across_a_break(labels, data, length):
     starts = data.draw(breaks(len(labels)))
-    calm = CalmTime(
+    calm = AttackFreeRecord(
         is_attack_free=labels == 0, log_energy=np.zeros(len(labels)), breaks=starts
     )
     windows = calm.windows_for(Segment(0, length))

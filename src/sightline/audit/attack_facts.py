@@ -27,7 +27,7 @@ from sightline.data.segments import (
     segments_of,
     window_starts,
 )
-from sightline.energy.attack_free import aftermath_rows
+from sightline.energy.attack_free import AttackFreeTime, aftermath_rows
 
 # Telemetry is averaged to rows of at least this many seconds, and at most this many.
 STEP_S: Final = 10.0
@@ -209,8 +209,7 @@ def prepare(
         learned = (learned - mean) / spread
         # Squares of what is standardised must not overflow, whatever an attack writes.
         tested = np.clip((tested - mean) / spread, -_HUGE, _HUGE)
-    model = _one_step_model(learned, learned_breaks)
-    change, surprise = _views(tested, breaks, is_normal, model)
+    change, surprise = _views(learned, learned_breaks, tested, breaks, is_normal)
     return PreparedTelemetry(
         level=tested,
         change=change,
@@ -258,25 +257,22 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
     return means, np.searchsorted(starts, breaks)
 
 
-def _one_step_model(rows: Floats, breaks: Ints) -> Floats:
-    """Return the weights of the ridge regression of a row on the row before it."""
-    has_before = np.ones(len(rows), np.bool_)
-    has_before[breaks] = False
-    now = np.flatnonzero(has_before)
-    x, y = rows[now - 1], rows[now]
-    inside = x.T @ x
-    inside.flat[:: len(inside) + 1] += RIDGE * max(len(x), 1)
-    return np.asarray(np.linalg.solve(inside, x.T @ y))
-
-
 def _views(
-    rows: Floats, breaks: Ints, is_normal: Bools, model: Floats
+    learned: Floats, learned_breaks: Ints, rows: Floats, breaks: Ints, is_normal: Bools
 ) -> tuple[Floats, Floats]:
     """Return change and surprise of each row; 0 where there is no row before.
 
-    They are 0 as well in a normal row after one that is not: no row of an attack enters
-    what other attacks are compared with.
+    Surprise is what a ridge regression on the row before, fitted on train, leaves. Both
+    are 0 as well in a normal row after one that is not: no row of an attack enters what
+    other attacks are compared with.
     """
+    has_before = np.ones(len(learned), np.bool_)
+    has_before[learned_breaks] = False
+    now = np.flatnonzero(has_before)
+    x, y = learned[now - 1], learned[now]
+    inside = x.T @ x
+    inside.flat[:: len(inside) + 1] += RIDGE * max(len(x), 1)
+    model = np.asarray(np.linalg.solve(inside, x.T @ y))
     before = np.concatenate([rows[:1], rows[:-1]])
     change, surprise = rows - before, rows - before @ model
     is_first = np.concatenate([[False], is_normal[1:] & ~is_normal[:-1]])
@@ -328,19 +324,28 @@ def facts_of_attacks(
     """
     segments = [telemetry.rows_of(attack.segment) for attack in attacks]
     after = telemetry_aftermath(telemetry, segments)
-    is_calm = telemetry.labels == NORMAL
-    for segment, n_after in zip(segments, after, strict=True):
-        is_calm[segment.stop : segment.stop + n_after] = False
+    time = AttackFreeTime.of(
+        telemetry.labels,
+        segments,
+        telemetry.step_s,
+        aftermath_s=[n_after * telemetry.row_s for n_after in after],
+    )
+    is_calm = time.without_aftermath
     views = np.concatenate([telemetry.change, telemetry.surprise], axis=1)
     stretches = segments_of(is_calm, telemetry.breaks)
     is_still = ~(telemetry.change[is_calm] != 0).any(axis=0)
     limits = np.quantile(np.abs(views[is_calm]), 0.999, axis=0)
     facts = []
     for attack, segment, n_after in zip(attacks, segments, after, strict=True):
-        windows = _windows(stretches, segment.length)
-        judged = AttackFacts(id=attack.id)
-        if windows is not None:
-            judged = _judged(telemetry, views, is_still, limits, attack, *windows)
+        # Shorter windows if there are too few.
+        length, judged = segment.length, AttackFacts(id=attack.id)
+        while len(starts := window_starts(stretches, length)) < LEAST_WINDOWS:
+            if length <= LEAST_LENGTH:
+                break
+            length = max(length // 2, LEAST_LENGTH)
+        else:
+            starts = evenly_chosen(starts, MOST_WINDOWS)
+            judged = _judged(telemetry, views, is_still, limits, attack, length, starts)
         facts.append(replace(judged, aftermath_s=n_after * telemetry.row_s))
     return tuple(facts)
 
@@ -384,17 +389,6 @@ def facts_of_recordings(
 
 def _run_starts(recording: Recording) -> Ints:
     return np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
-
-
-def _windows(stretches: Sequence[Segment], length: int) -> tuple[int, Ints] | None:
-    """Return length and starts of calm windows; shorter ones if there are too few."""
-    while True:
-        starts = window_starts(stretches, length)
-        if len(starts) >= LEAST_WINDOWS:
-            return length, evenly_chosen(starts, MOST_WINDOWS)
-        if length <= LEAST_LENGTH:
-            return None
-        length = max(length // 2, LEAST_LENGTH)
 
 
 def _judged(

@@ -256,36 +256,21 @@ def aftermath_rows(
     ]
     usual = np.quantile(np.concatenate(sizes), FAR_QUANTILE, axis=0)
     ends = np.append(breaks[1:], len(labels))
-    return [
-        _aftermath(statistic, labels == NORMAL, usual, size, segment, block, stop)
-        for segment, cap in zip(segments, caps, strict=True)
-        for stop in [
-            min(
-                segment.stop + cap,
-                int(ends[np.searchsorted(breaks, segment.stop - 1, "right") - 1]),
-            )
-        ]
-    ]
-
-
-def _aftermath(
-    statistic: Floats,
-    is_normal: Bools,
-    usual: Floats,
-    size: Callable[[Floats], Floats],
-    segment: Segment,
-    block: int,
-    stop: int,
-) -> int:
-    """Return the rows of aftermath of one attack; other attacks are passed over."""
-    rows = np.arange(segment.stop, stop)
-    rows = rows[is_normal[rows]]
-    last, n_in = 0, 0
-    for k in range(len(rows) // block):
-        if (size(statistic[None, rows[k * block : (k + 1) * block]]) > usual).any():
-            last, n_in = k + 1, 0
-            continue
-        n_in += 1
-        if n_in == BACK:
-            return int(rows[last * block - 1] + 1 - segment.stop) if last else 0
-    return 0
+    is_normal = labels == NORMAL
+    found = []
+    for segment, cap in zip(segments, caps, strict=True):
+        run = np.searchsorted(breaks, segment.stop - 1, "right") - 1
+        rows = np.arange(segment.stop, min(segment.stop + cap, int(ends[run])))
+        # Other attacks are passed over.
+        rows = rows[is_normal[rows]]
+        n_rows = last = n_in = 0
+        for k in range(len(rows) // block):
+            if (size(statistic[None, rows[k * block : (k + 1) * block]]) > usual).any():
+                last, n_in = k + 1, 0
+                continue
+            n_in += 1
+            if n_in == BACK:
+                n_rows = int(rows[last * block - 1] + 1 - segment.stop) if last else 0
+                break
+        found.append(n_rows)
+    return found

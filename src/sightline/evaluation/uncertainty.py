@@ -34,8 +34,6 @@ def measure_uncertainty(
     measures: StreamMeasures,
     *,
     seed: int,
-    n_replicates: int = drawing.N_REPLICATES,
-    n_shifts: int = chance.N_SHIFTS,
     progress: Progress = silent,
 ) -> Uncertainty:
     """Return a 95% interval and a chance floor for each figure.
@@ -49,8 +47,6 @@ def measure_uncertainty(
         The figures themselves.
     seed : int
         Same seed, same intervals.
-    n_replicates, n_shifts : int
-        How often to draw for intervals, and for floors.
     progress : callable, optional
         Called with a `Step` after some draws.
 
@@ -63,6 +59,7 @@ def measure_uncertainty(
     test, windows, rows = scored.test, scored.windows, scored.stream.test
     train_mean = scored.energies.train_mean
     n_attacks = len(test.attacks)
+    n_replicates, n_shifts = drawing.N_REPLICATES, chance.N_SHIFTS
     total = n_replicates + (n_shifts if n_attacks else 0)
 
     def tick(n_done: int) -> None:

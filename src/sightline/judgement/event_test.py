@@ -117,7 +117,7 @@ class WindowFacts:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CalmWindows:
+class AttackFreeWindows:
     """Calm windows [start, start + length) to compare one attack with.
 
     Parameters
@@ -161,7 +161,7 @@ class CalmWindows:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CalmTime:
+class AttackFreeRecord:
     """The calm rows of a test record, with their energy.
 
     Parameters
@@ -197,7 +197,7 @@ class CalmTime:
     def _stretches(self) -> list[Segment]:
         return segments_of(self.is_attack_free, self.breaks)
 
-    def windows_for(self, segment: Segment) -> CalmWindows | None:
+    def windows_for(self, segment: Segment) -> AttackFreeWindows | None:
         """Return the calm windows to compare an attack with.
 
         Windows begin every quarter of their length. Where there are fewer than
@@ -207,7 +207,7 @@ class CalmTime:
 
         Returns
         -------
-        CalmWindows or None
+        AttackFreeWindows or None
             None where there are too few windows of `LEAST_ROWS` rows as well.
         """
         length = min(segment.length, MOST_ROWS)
@@ -237,7 +237,7 @@ class CalmTime:
             disjoint, k = disjoint + 1, following[k]
         if disjoint < FEW_DISJOINT:
             flags.append(Flag.FEW_WINDOWS)
-        return CalmWindows(
+        return AttackFreeWindows(
             length=length,
             starts=evenly_chosen(matched, MOST_WINDOWS),
             matched=matched,

@@ -14,7 +14,7 @@ from sightline.data.row_tables import make_calls
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
 from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
-from sightline.judgement.event_test import WAYS, CalmTime
+from sightline.judgement.event_test import WAYS, AttackFreeRecord
 from sightline.judgement.ladder import JOIN, causes, contributing
 from sightline.judgement.record import JudgedRecord, judge_cases, units_of
 from sightline.judgement.sentences import repair_sentence, sentence_of
@@ -111,7 +111,7 @@ def judge(
     record = JudgedRecord(
         scored=test,
         test=stream.test,
-        calm=CalmTime(
+        calm=AttackFreeRecord(
             is_attack_free=test.attack_free.without_aftermath,
             log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
             breaks=test.breaks,

@@ -28,7 +28,7 @@ from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
 from sightline.errors import StreamError
-from sightline.judgement.event_test import CalmTime, CalmWindows, Flag
+from sightline.judgement.event_test import AttackFreeRecord, AttackFreeWindows, Flag
 from sightline.parallel import map_threads
 
 T = TypeVar("T")
@@ -217,7 +217,7 @@ class JudgedRecord:
         Energy, labels, attacks and alarms.
     test : Rows
         Test residuals.
-    calm : CalmTime
+    calm : AttackFreeRecord
         Calm rows.
     units : Units
         Scales of the channels.
@@ -230,7 +230,7 @@ class JudgedRecord:
 
     scored: ScoredTest
     test: Rows
-    calm: CalmTime
+    calm: AttackFreeRecord
     units: Units
     channels: tuple[str, ...]
     is_one_sided: bool = False
@@ -296,7 +296,7 @@ class AttackCase:
         What is the same for all attacks.
     segment : Segment
         Rows of the attack.
-    windows : CalmWindows
+    windows : AttackFreeWindows
         What it is compared with.
     stretches : tuple of CentredWindow
         The attack, then the windows.
@@ -308,7 +308,7 @@ class AttackCase:
 
     record: JudgedRecord
     segment: Segment
-    windows: CalmWindows
+    windows: AttackFreeWindows
     stretches: tuple[CentredWindow, ...]
     has_moved: bool
     is_charitable: bool
@@ -341,7 +341,7 @@ class AttackCase:
 
 def judge_cases(
     record: JudgedRecord,
-    pairs: Sequence[tuple[Segment, CalmWindows]],
+    pairs: Sequence[tuple[Segment, AttackFreeWindows]],
     judge: Callable[[AttackCase], T],
     done: Callable[[int], None],
 ) -> list[T]:
@@ -386,7 +386,7 @@ def judge_cases(
 
 def _judged_here(
     record: JudgedRecord,
-    pairs: Sequence[tuple[Segment, CalmWindows]],
+    pairs: Sequence[tuple[Segment, AttackFreeWindows]],
     judge: Callable[[AttackCase], T],
     done: Callable[[int], None],
 ) -> list[T]:
@@ -395,7 +395,7 @@ def _judged_here(
     for wanted, chosen in _groups(record, pairs):
         held = gather_rows(record.test, wanted)
 
-        def judged_pair(pair: tuple[Segment, CalmWindows]) -> T:
+        def judged_pair(pair: tuple[Segment, AttackFreeWindows]) -> T:
             return judge(_case(record, *pair, wanted, held))  # noqa: B023
 
         n_before = len(judged)
@@ -407,8 +407,8 @@ def _judged_here(
 
 
 def _groups(
-    record: JudgedRecord, pairs: Sequence[tuple[Segment, CalmWindows]]
-) -> Iterator[tuple[Ints, Sequence[tuple[Segment, CalmWindows]]]]:
+    record: JudgedRecord, pairs: Sequence[tuple[Segment, AttackFreeWindows]]
+) -> Iterator[tuple[Ints, Sequence[tuple[Segment, AttackFreeWindows]]]]:
     """Yield rows that fit into memory together, and the attacks that need no others."""
     most = max(MOST_VALUES // max(record.test.n_channels, 1), 1)
     if record.test.n_rows <= most:
@@ -424,7 +424,9 @@ def _groups(
     yield np.flatnonzero(wanted), pairs[first:]
 
 
-def _needed(record: JudgedRecord, segment: Segment, windows: CalmWindows) -> Bools:
+def _needed(
+    record: JudgedRecord, segment: Segment, windows: AttackFreeWindows
+) -> Bools:
     """Return which rows of the test a case looks at."""
     needed = np.zeros(record.test.n_rows, np.bool_)
     for one in (segment, *windows.segments):
@@ -437,7 +439,7 @@ def _needed(record: JudgedRecord, segment: Segment, windows: CalmWindows) -> Boo
 def _case(
     record: JudgedRecord,
     segment: Segment,
-    windows: CalmWindows,
+    windows: AttackFreeWindows,
     numbers: Ints,
     held: Floats,
 ) -> AttackCase:

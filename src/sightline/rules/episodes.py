@@ -108,17 +108,22 @@ def unexplained_episodes(
     peaks = np.array(
         [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
     )
-    parts = energy_parts(gather_rows(stream.test, peaks), test.reference)
-    tags = [_tags(np.maximum(part, 0.0), stream.channels) for part in parts]
+    tags = []
+    for part in energy_parts(gather_rows(stream.test, peaks), test.reference):
+        carried = np.maximum(part, 0.0)
+        order = np.argsort(-carried, kind="stable")[:MOST_TAGS].tolist()
+        least = LEAST_PART * float(carried.sum())
+        named = [j for k, j in enumerate(order) if not k or carried[j] >= least]
+        tags.append(tuple(stream.channels[j] for j in named))
     return tuple(
         Episode(
             start=start,
             stop=last + 1,
             peak=float(trace[peak]),
-            tags=named,
+            tags=carrying,
             picture=_picture(trace, start, last + 1, test.breaks),
         )
-        for (start, last), peak, named in zip(places, peaks, tags, strict=True)
+        for (start, last), peak, carrying in zip(places, peaks, tags, strict=True)
     )
 
 
@@ -152,13 +157,6 @@ def _alarms(scored: ScoredStream, made: Commissioning) -> tuple[Floats, Episodes
     return both("trace"), episodes_in(
         both("in_alarm") | standing, both("exceeds") | standing, breaks
     )
-
-
-def _tags(parts: Floats, channels: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the channels that carry most of the energy of a row."""
-    order = np.argsort(-parts, kind="stable")[:MOST_TAGS]
-    least = LEAST_PART * float(parts.sum())
-    return tuple(channels[j] for k, j in enumerate(order) if not k or parts[j] >= least)
 
 
 def _picture(trace: Floats, start: int, stop: int, breaks: Ints) -> EpisodePicture:
