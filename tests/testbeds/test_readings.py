@@ -10,10 +10,17 @@ from hypothesis import strategies as st
 
 from sightline import FileError, StreamError
 from sightline.testbeds.own_plant import read_folder
-from sightline.testbeds.own_plant.exports import in_order_of, read_readings
+from sightline.testbeds.own_plant.exports import in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings
+from sightline.testbeds.own_plant.tables import open_source, states_of
 
 NAN = np.nan
+
+
+def read_readings(path, settings, *, ignored=()):
+    """One table by itself."""
+    source = open_source(path, settings, ignored=ignored)
+    return readings_of(source, states_of([source]))
 
 
 def read(folder, table, **options):

@@ -268,7 +268,7 @@ def with_guard(
 ) -> Labels:
     """Return labels in which up to `guard` normal rows after each attack are ignored.
 
-    The guard ends at a break, after which another stretch of time begins.
+    The guard ends at a break, after which another run begins.
 
     Parameters
     ----------
@@ -341,8 +341,8 @@ def name_segments(
     return named
 
 
-def window_starts(stretches: Sequence[Segment], length: int) -> Ints:
-    """Return where windows of a length begin, every quarter of it, within stretches.
+def window_starts(runs: Sequence[Segment], length: int) -> Ints:
+    """Return where windows of a length begin, every quarter of it, within runs of rows.
 
     Examples
     --------
@@ -351,7 +351,7 @@ def window_starts(stretches: Sequence[Segment], length: int) -> Ints:
     """
     starts = [
         np.arange(s.start, s.stop - length + 1, max(1, length // 4))
-        for s in stretches
+        for s in runs
         if s.length >= length
     ]
     return np.concatenate(starts) if starts else np.zeros(0, np.int64)

@@ -122,12 +122,12 @@ def _moment(at: float, zone: str | None) -> datetime | None:
 
 
 def offset_changes(first: float, last: float, zone: str | None) -> list[list[float]]:
-    """Return when a zone's clock was changed within a stretch of time.
+    """Return when a zone's clock was changed within a span of time.
 
     Parameters
     ----------
     first, last : float
-        Ends of the stretch in seconds since 1970.
+        Ends of the span in seconds since 1970.
     zone : str, optional
         None and ``"UTC"`` never change.
 

@@ -171,7 +171,7 @@ def open_testbed(
         or the folder that the environment variable ``SIGHTLINE_CACHE`` names (``off``:
         none). `Testbed.copies` says what was written.
     progress : callable, optional
-        Takes a `Step` for each file, or for each stretch of a simulation.
+        Takes a `Step` for each file, or for each part of a simulation.
     **simulation : optional
         For a simulated plant: the arguments of its `simulate`, such as ``seed``;
         `drift` may be given as text, `scenario` as the path of a file.
@@ -379,7 +379,7 @@ def simulation_of(
     options : mapping
         Arguments of its `simulate`.
     progress : callable, optional
-        Takes a `Step` for each stretch of the simulation.
+        Takes a `Step` for each part of the simulation.
 
     Raises
     ------

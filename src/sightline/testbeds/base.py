@@ -368,6 +368,41 @@ def recording_of(
     )
 
 
+def assembled(
+    train: Sequence[ParsedPart],
+    test: Sequence[ParsedPart],
+    tags: tuple[Tag, ...],
+    step_s: float,
+    *,
+    sources: tuple[str, str],
+    labels: Labels,
+    attacks: tuple[Attack, ...],
+    notices: Sequence[str] = (),
+) -> Assembled:
+    """Return train without labels and test with labels and attacks.
+
+    Parameters
+    ----------
+    train, test : sequence of ParsedPart
+        The files of each, in order.
+    tags, step_s
+        The columns, and seconds between rows.
+    sources : (str, str)
+        Where train and test come from.
+    labels, attacks
+        By the rows of test.
+    notices : sequence of str
+        What the user should know, one sentence each.
+    """
+    return Assembled(
+        train=recording_of(train, tags, step_s, source=sources[0]),
+        test=recording_of(
+            test, tags, step_s, source=sources[1], labels=labels, attacks=attacks
+        ),
+        notices=tuple(notices),
+    )
+
+
 def labels_from(
     values: Floats,
     part: ReleasePart,

@@ -132,17 +132,14 @@ class Batadal(base.Reader):
                 f"{int((marked == IGNORED).sum()):,} rows of dataset04 are marked "
                 f"{_UNKNOWN} (unknown) and are ignored."
             )
-        return base.Assembled(
-            train=base.recording_of(
-                [normal], TAGS, _STEP_S, source="BATADAL dataset03"
-            ),
-            test=base.recording_of(
-                attacked,
-                TAGS,
-                _STEP_S,
-                source=f"BATADAL dataset04, test_dataset ({release}), labels {labels}",
-                labels=marked,
-                attacks=attacks,
-            ),
-            notices=tuple(notices),
+        source = f"BATADAL dataset04, test_dataset ({release}), labels {labels}"
+        return base.assembled(
+            [normal],
+            attacked,
+            TAGS,
+            _STEP_S,
+            sources=("BATADAL dataset03", source),
+            labels=marked,
+            attacks=attacks,
+            notices=notices,
         )

@@ -174,16 +174,14 @@ class Swat(base.Reader):
                 )
             marked = read.parsed.labels
         source = f"SWaT A1 & A2 Dec 2015, {parts[0].part.name}, {parts[1].part.name}"
-        return base.Assembled(
-            train=base.recording_of(parts[:1], TAGS, _STEP_S, source=source),
-            test=base.recording_of(
-                parts[1:],
-                TAGS,
-                _STEP_S,
-                source=f"{source}, labels {labels}",
-                labels=marked,
-                attacks=attacks,
-            ),
+        return base.assembled(
+            parts[:1],
+            parts[1:],
+            TAGS,
+            _STEP_S,
+            sources=(source, f"{source}, labels {labels}"),
+            labels=marked,
+            attacks=attacks,
             notices=_LABEL_NOTICES[labels],
         )
 

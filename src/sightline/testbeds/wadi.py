@@ -194,17 +194,15 @@ class Wadi(base.Reader):
                 f"{ignored} rows after attack 7, in which its second leg ran on to "
                 "15:00:32, are ignored: most label sets call them normal."
             )
-        return base.Assembled(
-            train=base.recording_of(filled[:1], TAGS, _STEP_S, source=source),
-            test=base.recording_of(
-                filled[1:],
-                TAGS,
-                _STEP_S,
-                source=f"{source}, labels {labels}",
-                labels=marked,
-                attacks=attacks,
-            ),
-            notices=tuple(notices),
+        return base.assembled(
+            filled[:1],
+            filled[1:],
+            TAGS,
+            _STEP_S,
+            sources=(source, f"{source}, labels {labels}"),
+            labels=marked,
+            attacks=attacks,
+            notices=notices,
         )
 
 
@@ -225,17 +223,9 @@ def _labelled(
         table = attack_table("wadi", release="A2_label")
         return attacks_at(parsed.time, ((a, a.listed) for a in table)), parsed.labels
     table = attack_table("wadi", release="A1_doc")
-    attacks = attacks_at(
-        parsed.time,
-        (
-            (
-                a,
-                (a.adjusted if source == base.LabelSource.ADJUSTED else None)
-                or a.listed,
-            )
-            for a in table
-        ),
-    )
+    is_adjusted = source == base.LabelSource.ADJUSTED
+    spans = [(a, (a.adjusted if is_adjusted else None) or a.listed) for a in table]
+    attacks = attacks_at(parsed.time, spans)
     first_legs = tuple(attack for attack in attacks if attack.id != "7b")
     labels = labels_of(first_legs, len(parsed.time))
     second_leg = next(attack.listed for attack in table if attack.id == "7b")

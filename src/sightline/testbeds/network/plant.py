@@ -99,9 +99,9 @@ class Network:
         Seconds between its rows.
     timer_period_s : int
         After this time controls by time begin again.
-    labels : mapping from str to str
-        The part of a tag's name after the underscore, for each node and link, as
-        ``"node 10"`` or ``"link 10"``.
+    levels, pressure_tags, flow_tags, status_tags : tuple of str
+        The tags of the levels of tanks, of the pressure sensors, and of flow and status
+        of each actuator.
     """
 
     name: str
@@ -111,35 +111,10 @@ class Network:
     demands: Floats
     demand_step_s: int
     timer_period_s: int
-    labels: Mapping[str, str]
-
-    def node_label(self, node: int) -> str:
-        """Return the part of a node's tags after the underscore."""
-        return self.labels[f"node {self.hydraulics.nodes[node]}"]
-
-    def link_label(self, link: int) -> str:
-        """Return the part of a link's tags after the underscore."""
-        return self.labels[f"link {self.hydraulics.links[link]}"]
-
-    @cached_property
-    def levels(self) -> tuple[str, ...]:
-        """The level tag of each tank."""
-        return tuple(f"L_{self.node_label(k)}" for k in self.hydraulics.tanks)
-
-    @cached_property
-    def pressure_tags(self) -> tuple[str, ...]:
-        """The tags of the pressure sensors."""
-        return tuple(f"P_{self.node_label(k)}" for k in self.pressures)
-
-    @cached_property
-    def flow_tags(self) -> tuple[str, ...]:
-        """The flow tag of each actuator."""
-        return tuple(f"F_{self.link_label(k)}" for k in self.actuators)
-
-    @cached_property
-    def status_tags(self) -> tuple[str, ...]:
-        """The status tag of each actuator."""
-        return tuple(f"S_{self.link_label(k)}" for k in self.actuators)
+    levels: tuple[str, ...]
+    pressure_tags: tuple[str, ...]
+    flow_tags: tuple[str, ...]
+    status_tags: tuple[str, ...]
 
     @cached_property
     def tags(self) -> tuple[Tag, ...]:
@@ -159,19 +134,19 @@ class Network:
         tags |= dict(zip(self.pressures, self.pressure_tags, strict=True))
         controls = []
         for found in self.hydraulics.controls:
-            link, when = int(found["link"]), When(int(found["type"]))
+            link = self.actuators.index(int(found["link"]))
             tag = tags.get(int(found["node"]), "")
             is_plain = found["setting"] in (0.0, 1.0)
             word = "OFF" if found["setting"] == 0.0 else "ON"
             controls.append(
                 Control(
-                    when=when,
-                    link=self.actuators.index(link),
+                    when=When(int(found["type"])),
+                    link=link,
                     status=float(found["setting"] > 0),
                     setting=None if is_plain else found["setting"],
                     tag=tag,
                     limit=found["level"],
-                    name=f"{tag}.{self.link_label(link)}_{word}" if tag else "",
+                    name=f"{tag}.{self.flow_tags[link][2:]}_{word}" if tag else "",
                 )
             )
         return tuple(controls)
@@ -280,10 +255,9 @@ def _network(
     wanted = wntr.metrics.expected_demand(model, 0, (n_times - 1) * step_s, step_s)
     columns = [hydraulics.nodes[k] for k in hydraulics.junctions]
     demands = 1000.0 * wanted[columns].to_numpy()
-    links = [model.get_link(hydraulics.links[k]) for k in actuators]
     ends = [
         hydraulics.nodes.index(node)
-        for link in links
+        for link in (model.get_link(hydraulics.links[k]) for k in actuators)
         for node in (link.start_node_name, link.end_node_name)
     ]
     read = [int(found["node"]) for found in hydraulics.controls]
@@ -291,6 +265,7 @@ def _network(
     consumers = [hydraulics.junctions[k] for k in largest]
     junctions = set(hydraulics.junctions)
     pressures = dict.fromkeys(k for k in [*read, *ends, *consumers] if k in junctions)
+    nodes, links = _labels(hydraulics.nodes), _labels(hydraulics.links)
     return Network(
         name=name,
         hydraulics=hydraulics,
@@ -299,24 +274,22 @@ def _network(
         demands=demands,
         demand_step_s=step_s,
         timer_period_s=max(round(model.options.time.duration / DAY_S), 1) * DAY_S,
-        labels={
-            **_labels("node", hydraulics.nodes),
-            **_labels("link", hydraulics.links),
-        },
+        levels=tuple(f"L_{nodes[k]}" for k in hydraulics.tanks),
+        pressure_tags=tuple(f"P_{nodes[k]}" for k in pressures),
+        flow_tags=tuple(f"F_{links[k]}" for k in actuators),
+        status_tags=tuple(f"S_{links[k]}" for k in actuators),
     )
 
 
-def _labels(what: str, names: Iterable[str]) -> dict[str, str]:
+def _labels(names: Iterable[str]) -> list[str]:
     """Return each name as a part of a tag: letters, digits, _ and -, each once."""
-    labels: dict[str, str] = {}
-    used: set[str] = set()
+    labels: dict[str, None] = {}
     for name in names:
         label = re.sub(r"[^0-9A-Za-z_-]+", "_", name).strip("_") or "x"
-        while label in used:
+        while label in labels:
             label += "_"
-        used.add(label)
-        labels[f"{what} {name}"] = label
-    return labels
+        labels[label] = None
+    return list(labels)
 
 
 def due(control: Control, readings: Mapping[str, float], clock_s: int) -> bool:

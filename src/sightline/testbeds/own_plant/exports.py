@@ -6,7 +6,7 @@ of time.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -27,13 +27,10 @@ from sightline.testbeds.base import (
     hold_words,
     still_missing,
 )
-from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
     OpenedTable,
     StateWords,
     is_like_labels,
-    open_source,
-    states_of,
 )
 from sightline.text import counted, duration, names, plural
 
@@ -79,14 +76,6 @@ class Readings:
     is_utc: bool
     notices: tuple[str, ...]
     units: Mapping[str, str] = field(default_factory=dict)
-
-
-def read_readings(
-    path: Path, settings: PlantSettings, *, ignored: Collection[str] = ()
-) -> Readings:
-    """Read one table by itself; see `open_source` and `readings_of`."""
-    source = open_source(path, settings, ignored=ignored)
-    return readings_of(source, states_of([source]))
 
 
 def readings_of(

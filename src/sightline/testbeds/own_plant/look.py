@@ -194,21 +194,21 @@ def look_at(
     )
     if not (is_long or read.is_utc):
         check_clock(read.seconds, table)
-    shaped = _long(table, found) if is_long else _wide(table, found)
+    frame, said = _long(table, found) if is_long else _wide(table, found)
     micros = pl.Series("time", np.rint(read.seconds * 1e6).astype(np.int64))
     attack_s = None
-    if "label" in shaped.frame.columns:
-        is_attack = np.asarray(shaped.frame["label"].to_numpy() == ATTACK)
+    if "label" in frame.columns:
+        is_attack = np.asarray(frame["label"].to_numpy() == ATTACK)
         attack_s = float(read.seconds[is_attack].min()) if is_attack.any() else None
     return Export(
         path=path,
         is_long=is_long,
-        frame=shaped.frame.with_columns(
+        frame=frame.with_columns(
             micros.cast(pl.Datetime("us", "UTC" if read.is_utc else None))
         ),
         seconds=read.seconds,
         is_utc=read.is_utc,
-        tags=_tags_seen(shaped.frame, units, read.seconds, is_long=is_long),
+        tags=_tags_seen(frame, units, read.seconds, is_long=is_long),
         attack_s=attack_s,
         time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
@@ -216,20 +216,12 @@ def look_at(
             *table.notices,
             *chosen,
             *(f"{path.name}: {text}." for text in read.notices),
-            *shaped.notices,
+            *said,
         ),
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Shaped:
-    """A table with standard columns; `values` by tag are numbers or text."""
-
-    frame: Any
-    notices: tuple[str, ...] = ()
-
-
-def _wide(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
+def _wide(table: ExportedTable, columns: ColumnRoles) -> tuple[Any, list[str]]:
     """Return a table with one column for each tag, and a label if it has one."""
     import polars as pl
 
@@ -262,10 +254,10 @@ def _wide(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
         read["label"] = pl.Series("label", codes)
         mapped = f" ({words})" if words else ""
         notices.append(f"Column {label!r} is taken as labels{mapped}.")
-    return _Shaped(frame=pl.DataFrame(read), notices=tuple(notices))
+    return pl.DataFrame(read), notices
 
 
-def _long(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
+def _long(table: ExportedTable, columns: ColumnRoles) -> tuple[Any, list[str]]:
     """Return a table with the columns tag, value and, if it has it, quality."""
     import polars as pl
 
@@ -276,7 +268,7 @@ def _long(table: ExportedTable, columns: ColumnRoles) -> _Shaped:
     read = {"tag": frame[columns.tag], "value": value}
     if columns.quality is not None:
         read["quality"] = frame[columns.quality]
-    return _Shaped(frame=pl.DataFrame(read))
+    return pl.DataFrame(read), []
 
 
 def _units_by_tag(frame: Any, tag: str | None) -> dict[str, str]:

@@ -354,7 +354,7 @@ def simulate(
         Label rows in which the plant recovers from an attack -1 (`truth.recovery_s`);
         if False, they are labelled 0 like all other rows outside of attacks.
     progress : callable, optional
-        Takes a `Step` for each stretch of train and test.
+        Takes a `Step` for each part of train and test.
 
     Returns
     -------
