@@ -55,7 +55,12 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         parts += [found[0], *standing, *found[1:]]
     parts += with_legend(rules.terminal_table(evaluations))
     if len(evaluations) == 1:
-        parts += [*_attacks(evaluations[0]), *_advice(evaluations[0])]
+        (e,) = evaluations
+        parts += _attacks(e)
+        if e.rules is not None:
+            parts += [Text(e.rules.advice, style="bold"), Text()]
+        elif e.rules_refused is not None:
+            parts += [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
     serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
     parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
     for e in evaluations:
@@ -95,15 +100,6 @@ def _attacks(e: Evaluation) -> list[RenderableType]:
 
 def _more(n: int) -> Text:
     return Text(f"... and {n} more in segments.csv", style="dim")
-
-
-def _advice(e: Evaluation) -> list[RenderableType]:
-    """Return what to change first, or why no alarm rule could be made."""
-    if e.rules is not None:
-        return [Text(e.rules.advice, style="bold"), Text()]
-    if e.rules_refused is not None:
-        return [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
-    return []
 
 
 def comparison(compared: Comparison) -> RenderableType:

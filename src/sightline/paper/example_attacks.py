@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import permutations
 
 import numpy as np
@@ -272,12 +273,9 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
 
     def confidence(row: Line) -> TableCell:
         known = [s.confidence for s in segments(row) if s.confidence is not None]
-        lowest = min(known, default=None)
-        return TableCell(values=(lowest,), printed=fixed(lowest, 2))
+        return number_cell(min(known, default=None), two_digits)
 
-    def coverage(row: Line) -> TableCell:
-        value = median(row, "coverage")
-        return TableCell(values=(value,), printed=fixed(value, 2))
+    two_digits = partial(fixed, digits=2)
 
     def sentence(row: Line) -> TableCell:
         first = row[1][0]
@@ -300,7 +298,12 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
             parts=("low", "high"),
         ),
         Column("auc", "AUC", lambda r: number_cell(median(r, "auc"), fixed), "r"),
-        Column("coverage", words("p99 cov."), coverage, "r"),
+        Column(
+            "coverage",
+            words("p99 cov."),
+            lambda r: number_cell(median(r, "coverage"), two_digits),
+            "r",
+        ),
         Column("sdr", "SDR", sdr, "r"),
         Column(
             "d_eff",

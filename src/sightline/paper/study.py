@@ -7,6 +7,8 @@ from enum import StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
 
+import numpy as np
+
 from sightline.comparison.joint import JointVerdict, joint_verdicts
 from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
 from sightline.detectors import list_detectors
@@ -67,18 +69,25 @@ class PaperStudy:
     """
 
     def __init__(self, results: Sequence[Result]) -> None:
-        # On each testbed the highest ROC-AUC comes first, as in the paper.
-        self._runs = {
-            runs.testbed: TestbedRuns(
-                runs.testbed, tuple(sorted(runs.detectors, key=_by_roc_auc))
-            )
-            for runs in group_runs(results)
-        }
-        self.testbeds = sorted(self._runs, key=_testbed_order)
-        self._names = {runs.label: runs.detector for runs in self.runs}
-        self.detectors = sorted(
-            self._names, key=lambda label: (_card_order(self._names[label]), label)
+        # On each testbed the highest ROC-AUC comes first, as in the paper; without
+        # attacks there is none, which comes last.
+        self._runs = {}
+        for runs in group_runs(results):
+            means = [one.mean(Figure.ROC_AUC) for one in runs.detectors]
+            order = np.argsort([1.0 if m is None else -m for m in means], kind="stable")
+            ordered = tuple(runs.detectors[k] for k in order)
+            self._runs[runs.testbed] = TestbedRuns(runs.testbed, ordered)
+        places = {plant: k for k, plant in enumerate(_PAPER_ORDER)}
+        self.testbeds = sorted(
+            self._runs, key=lambda name: (places.get(plant_of(name), len(places)), name)
         )
+        self._names = {runs.label: runs.detector for runs in self.runs}
+        listed = [card.name for card in list_detectors()]
+        rank = {}
+        for label, name in self._names.items():
+            card = card_of(name)
+            rank[label] = len(listed) if card is None else listed.index(card.name)
+        self.detectors = sorted(self._names, key=lambda label: (rank[label], label))
 
     @property
     def runs(self) -> list[DetectorRuns]:
@@ -222,20 +231,3 @@ def _unambiguous(titles: dict[str, str]) -> dict[str, str]:
     return {
         name: name if counts[title] > 1 else title for name, title in titles.items()
     }
-
-
-def _testbed_order(name: str) -> tuple[int, str]:
-    plant = plant_of(name)
-    order = (*_PAPER_ORDER, plant)
-    return (order.index(plant), name)
-
-
-def _card_order(name: str) -> int:
-    names = [card.name for card in list_detectors()]
-    card = card_of(name)
-    return len(names) if card is None else names.index(card.name)
-
-
-def _by_roc_auc(runs: DetectorRuns) -> float:
-    mean = runs.mean(Figure.ROC_AUC)
-    return 1.0 if mean is None else -mean

@@ -5,14 +5,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from sightline.data.segments import Attack
 from sightline.data.zones import FIRST_DATE, iso_stamp, stamp, zone_words
-from sightline.evaluation.result import Evaluation, SegmentResult, plain
+from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.confidence import confidence_word
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict, info_of
+from sightline.rules.ceiling import RuleAtCeiling
+from sightline.show.plain import field_cell
 from sightline.show.table import Column, Columns, RecordTable, TableCell, pick
 from sightline.text import (
     names,
@@ -65,6 +66,12 @@ class AttackRecord:
         first, last = traces.matched_bounds[k], traces.matched_bounds[k + 1]
         below = traces.matched_d_full[first:last] < traces.segment_d_full[self.index]
         return float(below.mean())
+
+    @property
+    def at_ceiling(self) -> RuleAtCeiling | None:
+        """How the chosen rule stands to the ceiling; None without one."""
+        ceiling = self.segment.ceiling
+        return ceiling.rules[0] if ceiling is not None and ceiling.rules else None
 
 
 def attacks_of(evaluation: Evaluation) -> list[AttackRecord]:
@@ -174,31 +181,6 @@ def notebook_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
     return RecordTable("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
 
 
-def _plain(name: str) -> Callable[[AttackRecord], TableCell]:
-    """Return how a field of an attack is found; ``found.p_value`` is within one."""
-
-    def get(attack: AttackRecord) -> TableCell:
-        value: Any = attack.segment
-        for part in name.split("."):
-            value = getattr(value, part, None)
-        return TableCell(values=(plain(value),))
-
-    return get
-
-
-def _at_ceiling(name: str) -> Callable[[AttackRecord], TableCell]:
-    """Return how the chosen rule stands to the ceiling of an attack, by field."""
-
-    def get(attack: AttackRecord) -> TableCell:
-        ceiling = attack.segment.ceiling
-        rules = ceiling.rules if ceiling is not None else ()
-        return TableCell(
-            values=(plain(getattr(rules[0], name, None)) if rules else None,)
-        )
-
-    return get
-
-
 def _time(end: int) -> Callable[[AttackRecord], TableCell]:
     """Return how an end of an attack is written, in ISO 8601 with the zone's offset."""
 
@@ -212,9 +194,12 @@ def _time(end: int) -> Callable[[AttackRecord], TableCell]:
 # Columns of segments.csv and of frames: every field of an attack, figures of the
 # records within by themselves, to sort and filter by, and times.
 SEGMENTS: Columns[AttackRecord] = (
-    *(Column(field.name, get=_plain(field.name)) for field in fields(SegmentResult)),
     *(
-        Column(name.replace(".", "_"), get=_plain(name))
+        Column(field.name, get=field_cell(f"segment.{field.name}"))
+        for field in fields(SegmentResult)
+    ),
+    *(
+        Column(name.replace(".", "_"), get=field_cell(f"segment.{name}"))
         for name in (
             "found.p_value",
             "found.q_value",
@@ -228,7 +213,7 @@ SEGMENTS: Columns[AttackRecord] = (
         )
     ),
     *(
-        Column(key, get=_at_ceiling(name))
+        Column(key, get=field_cell(f"at_ceiling.{name}"))
         for key, name in (
             ("ceiling_rule", "rule"),
             ("ceiling_outcome", "outcome"),

@@ -7,7 +7,7 @@ cost (also of a comparison, and in print), `SUMMARY` the columns of ``summary.cs
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from math import isnan, nan
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from typing import Protocol as Interface
 
 from sightline.evaluation.protocol import Protocol
@@ -15,7 +15,6 @@ from sightline.evaluation.result import (
     Evaluation,
     ReferenceFacts,
     StreamFacts,
-    plain,
 )
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.confidence import STANDING
@@ -28,6 +27,7 @@ from sightline.metrics.ranking import Rank
 from sightline.metrics.window_kl import Windows
 from sightline.rules.advice import count_words, false_alarm_words
 from sightline.show.phrases import Phrase, fixed, percent
+from sightline.show.plain import field_cell
 from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import (
     UNKNOWN,
@@ -276,8 +276,13 @@ def standing_words(name: str, share_in_alarm: float | None) -> str:
     )
 
 
-# The name of a result's folder, and its evaluation.
-Named = tuple[str, Evaluation]
+class NamedResult(NamedTuple):
+    """The name of a result's folder, and its evaluation."""
+
+    result: str
+    evaluation: Evaluation
+
+
 # Blocks of the evaluation whose figures are columns of summary.csv, with a prefix where
 # they would else have the names of others.
 _BLOCKS: tuple[tuple[str, type, str], ...] = (
@@ -293,27 +298,17 @@ _BLOCKS: tuple[tuple[str, type, str], ...] = (
 )
 
 
-def _in_block(block: str, name: str) -> Callable[[Named], TableCell]:
-    """Return how a figure is found in a block of an evaluation, which may be None."""
-
-    def get(named: Named) -> TableCell:
-        figures: Any = getattr(named[1], block)
-        return TableCell(values=(plain(getattr(figures, name, None)),))
-
-    return get
-
-
-SUMMARY: Columns[Named] = (
-    Column("result", get=lambda n: n[0]),
-    Column("guard", get=lambda n: TableCell(values=(n[1].guard,))),
-    Column("protocol", get=lambda n: str(n[1].protocol)),
+SUMMARY: Columns[NamedResult] = (
+    Column("result", get=lambda named: named.result),
+    Column("guard", get=field_cell("evaluation.guard")),
+    Column("protocol", get=lambda named: str(named.evaluation.protocol)),
     *(
         Column(
             # The stream has segments too.
             "windows_n_segments"
             if (block, field.name) == ("windows", "n_segments")
             else f"{prefix}{field.name}",
-            get=_in_block(block, field.name),
+            get=field_cell(f"evaluation.{block}.{field.name}"),
         )
         for block, record, prefix in _BLOCKS
         for field in fields(record)

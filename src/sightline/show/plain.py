@@ -3,16 +3,40 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from sightline.data.arrays import require
 from sightline.errors import StreamError
-from sightline.show.table import Column, Record
+from sightline.evaluation.result import plain
+from sightline.show.table import Column, Record, TableCell
 from sightline.text import csv_cell, did_you_mean
 
 LIBRARIES = ("polars", "pandas")
+
+
+def field_cell(path: str) -> Callable[[Any], TableCell]:
+    """Return how a plain value is found in a record by the names of its fields.
+
+    Parameters
+    ----------
+    path : str
+        Such as ``segment.found.p_value``; None where a record on the way is None.
+
+    Examples
+    --------
+    >>> field_cell("real")(1.5).values, field_cell("real.found")(1.5).values
+    ((1.5,), (None,))
+    """
+    names = path.split(".")
+
+    def get(record: Any) -> TableCell:
+        for name in names:
+            record = getattr(record, name, None)
+        return TableCell(values=(plain(record),))
+
+    return get
 
 
 def values_of(columns: Sequence[Column[Record]], record: Record) -> Iterator[Any]:

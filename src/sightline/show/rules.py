@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from sightline.evaluation.result import Evaluation
@@ -79,10 +80,6 @@ TERMINAL = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "ski
 NOTEBOOK = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "promise")
 
 
-def _outcome(record: tuple[str, RuleOutcome]) -> RuleOutcome:
-    return record[1]
-
-
 def terminal_table(
     evaluations: Sequence[Evaluation],
 ) -> RecordTable[tuple[str, RuleOutcome]]:
@@ -92,7 +89,7 @@ def terminal_table(
     stream = Column("stream", "stream", lambda r: r[0], min_width=8)
     return RecordTable(
         f"Alarm rules for a budget of {names(list(budgets))}, on later rows",
-        (stream, *(column.over(_outcome) for column in pick(RULES, *TERMINAL))),
+        (stream, *(column.over(itemgetter(1)) for column in pick(RULES, *TERMINAL))),
         [
             (name_of(e), outcome)
             for e in evaluations

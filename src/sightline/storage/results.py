@@ -37,7 +37,7 @@ from sightline.files import (
 )
 from sightline.judgement.verdicts import RungName
 from sightline.show.attacks import SEGMENTS, attacks_of
-from sightline.show.evaluations import SUMMARY
+from sightline.show.evaluations import SUMMARY, NamedResult
 from sightline.show.plain import write_csv
 from sightline.showing import Shown
 
@@ -531,7 +531,8 @@ def _write_summary(
     every = dict(named)
     for path in _others(out, named):
         every[path.parent.name] = known.get(path) or read_evaluation(path)
-    write_csv(SUMMARY, sorted(every.items()), folder / "summary.csv")
+    results = [NamedResult(name, every[name]) for name in sorted(every)]
+    write_csv(SUMMARY, results, folder / "summary.csv")
 
 
 def _write_folder(evaluation: Evaluation, folder: Path) -> None:
