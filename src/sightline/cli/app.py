@@ -20,10 +20,9 @@ from sightline.cli.evaluate import (
     report_command,
 )
 from sightline.cli.lint import lint_command
-from sightline.cli.rules import apply_command, commission_command
+from sightline.cli.rules import apply_command, commission_command, watch_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
-from sightline.cli.watch import watch_command
 
 
 class Command(TyperCommand):
