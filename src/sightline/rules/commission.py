@@ -523,7 +523,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     maker, uses_calibration = _maker(basis, wanted, settings)
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
-    maker.fitting.free_traces()
+    del maker.fitting.traces
     table, curves, alarm_rows = _judged(stream, maker, rules, judged)
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
     if settings.choose is None:
@@ -548,7 +548,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         curves=curves,
         notes=tuple(notes),
     )
-    ends = calm.ends
+    ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:
         # Rows after the split are judged.
         ends = ends[0], float(stream.test_time[max(basis.split, 1) - 1])

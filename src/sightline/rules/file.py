@@ -173,7 +173,19 @@ def read_rule(path: str | Path) -> MadeRule:
     path = Path(path)
     if path.is_dir():
         path = path / RULE_FILE
-    values = _values(path)
+    with reading(path):
+        if not path.exists():
+            raise FileError(f"{path}: there is no such rule.")
+    try:
+        values = parse_json(read_document(path).decode("utf-8"))
+        # No rule holds a nan or an infinity, which Python reads as numbers.
+        json.dumps(values, allow_nan=False)
+    except ValueError as error:
+        raise FileError(
+            f"{path}: is not a readable rule ({brief(error)}): {_AGAIN}."
+        ) from error
+    if not isinstance(values, dict) or "rule" not in values:
+        raise FileError(f"{path}: is JSON, but not a rule.")
     schema = values.get("schema")
     if not isinstance(schema, int) or schema > RULE_SCHEMA:
         raise FileError(
@@ -202,24 +214,6 @@ def read_rule(path: str | Path) -> MadeRule:
             f"{schema} does not have: {_AGAIN}."
         )
     return made
-
-
-def _values(path: Path) -> JsonObject:
-    """Return the JSON object in a file."""
-    with reading(path):
-        if not path.exists():
-            raise FileError(f"{path}: there is no such rule.")
-    try:
-        values = parse_json(read_document(path).decode("utf-8"))
-        # No rule holds a nan or an infinity, which Python reads as numbers.
-        json.dumps(values, allow_nan=False)
-    except ValueError as error:
-        raise FileError(
-            f"{path}: is not a readable rule ({brief(error)}): {_AGAIN}."
-        ) from error
-    if not isinstance(values, dict) or "rule" not in values:
-        raise FileError(f"{path}: is JSON, but not a rule.")
-    return values
 
 
 def rule_schema() -> JsonObject:

@@ -95,11 +95,6 @@ class AttackFreePeriod:
         """Days of all rows."""
         return self.n_rows * self.step_s / DAY_S
 
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """Time of the first and the last row of the test that is used."""
-        return self.tables[-1].ends
-
     @cached_property
     def breaks(self) -> Ints:
         """First row of each window, over all tables."""
@@ -244,7 +239,7 @@ class Fitting:
         for start, rows, begins, score in self.period.blocks(self.cuts):
             if begins or not memory:
                 views = [self.views.get(member.view) for member in members]
-                memory = [np.zeros((2, v.n_columns if v else 1)) for v in views]
+                memory = [np.zeros((2, len(v.order) if v else 1)) for v in views]
             seen = self.seen(rows, score)
             yield (
                 start,
@@ -258,7 +253,10 @@ class Fitting:
 
     @cached_property
     def traces(self) -> Floats:
-        """The cross-fitted trace of each member, shape (n_rows, n_members)."""
+        """The cross-fitted trace of each member, shape (n_rows, n_members).
+
+        It is large: deleted once the limits are set.
+        """
         traces = np.empty((self.period.n_rows, len(self.members)))
         other = [
             [replace(m, levels=levels[1 - k]) for k in (0, 1)]
@@ -270,10 +268,6 @@ class Fitting:
                 score, _ = other[k][half].score(one)
                 traces[start : start + len(one), k] = score
         return traces
-
-    def free_traces(self) -> None:
-        """Free the memory of `traces`, once the limits are set."""
-        self.__dict__.pop("traces", None)
 
     def trace(self, values: Floats, delays: Delays) -> Trace:
         """Return values over the commissioning rows as a trace."""
