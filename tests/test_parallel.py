@@ -18,7 +18,6 @@ from sightline.parallel import (
     n_jobs,
     one_thread_each,
     threads,
-    together,
     usual_jobs,
 )
 from sightline.storage.results import write_results
@@ -94,7 +93,7 @@ def test_calls_within_calls_come_to_an_end():
 def test_two_threads_work_at_the_same_time():
     barrier = threading.Barrier(2, timeout=20)
     with threads(2):
-        assert len(set(together(barrier.wait, barrier.wait))) == 2
+        assert len(set(map_threads(2 * [barrier.wait]))) == 2
 
 
 def test_settings_of_the_caller_hold_in_other_threads():

@@ -7,21 +7,18 @@ their time is spent in numpy and in compiled loops, which release the interprete
 lock. What is computed does not depend on the number of jobs.
 """
 
+import ctypes
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from threading import Lock
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeVar
 
 from sightline.errors import StreamError
 
 T = TypeVar("T")
-S = TypeVar("S")
-R = TypeVar("R")
-Q = TypeVar("Q")
 
 
 # --- One thread for each library ------------------------------------------------------
@@ -64,10 +61,8 @@ def one_thread_each(*, with_scipy: bool = True) -> Iterator[None]:
 
 # --- Memory ---------------------------------------------------------------------------
 
-# Parameters by their variable, with their number in glibc's malloc.h, and their value
-# here in bytes: chunks of a file, of which the next one takes the place, are smaller,
-# arrays of all rows larger.
-_THRESHOLDS: Final = {"MALLOC_MMAP_THRESHOLD_": -3, "MALLOC_TRIM_THRESHOLD_": -1}
+# Bytes. Chunks of a file, of which the next one takes the place, are smaller; arrays
+# of all rows are larger.
 _LEAST_RETURNED: Final = 8 << 20
 
 
@@ -75,20 +70,14 @@ def return_freed_arrays() -> None:
     """Have large arrays go back to the system when they are freed, in this process.
 
     The C library of Linux else keeps a heap for each thread, in which freed arrays of
-    up to 32 MiB leave holes: half of the memory of a long evaluation. Small arrays stay
-    for the next ones: to get them from the system again takes time. For commands and
-    workers, whose process is ours. Without effect elsewhere; a threshold that the
-    environment sets stays.
+    up to 32 MiB leave holes: half of the memory of a long evaluation. For commands and
+    workers, whose process is ours. Without effect elsewhere.
     """
-    if sys.platform != "linux":
-        return
-    import ctypes
-
-    with suppress(OSError, AttributeError):  # another C library
-        library = ctypes.CDLL(None)
-        for variable, parameter in _THRESHOLDS.items():
-            if variable not in os.environ:
-                library.mallopt(parameter, _LEAST_RETURNED)
+    with suppress(OSError, AttributeError, TypeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        # M_MMAP_THRESHOLD and M_TRIM_THRESHOLD of glibc's malloc.h.
+        for parameter in (-3, -1):
+            mallopt(parameter, _LEAST_RETURNED)
 
 
 # --- Our own --------------------------------------------------------------------------
@@ -182,28 +171,3 @@ def map_threads(
             pool.shutdown(cancel_futures=True)
     # Calls begin in their order: none before the first that failed is cancelled.
     return [future.result() for future in futures]
-
-
-@overload
-def together(one: Callable[[], T], two: Callable[[], S], /) -> tuple[T, S]: ...
-
-
-@overload
-def together(
-    one: Callable[[], T], two: Callable[[], S], three: Callable[[], R], /
-) -> tuple[T, S, R]: ...
-
-
-@overload
-def together(
-    one: Callable[[], T],
-    two: Callable[[], S],
-    three: Callable[[], R],
-    four: Callable[[], Q],
-    /,
-) -> tuple[T, S, R, Q]: ...
-
-
-def together(*calls: Callable[[], Any]) -> tuple[Any, ...]:
-    """Return what two to four independent calls return."""
-    return tuple(map_threads(calls))

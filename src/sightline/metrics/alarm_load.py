@@ -306,7 +306,11 @@ def alarm_load(
     alarms = int(is_calm[episodes.starts].sum() + again.sum())
     spent = int(rows.sum())
     in_calm = int(_calm_rows_of(stands, is_calm).sum())
-    announced = None if exceeds is None else _announced(exceeds, is_calm)
+    announced = None
+    if exceeds is not None:
+        # Calm rows at which exceedances begin again.
+        begins = exceeds & ~np.concatenate([[False], exceeds[:-1]])
+        announced = np.flatnonzero(begins & is_calm)
     return AlarmLoad(
         alarms=alarms,
         days=days,
@@ -321,12 +325,6 @@ def alarm_load(
         if shelved is not None and n_calm
         else 0.0,
     )
-
-
-def _announced(exceeds: Bools, is_calm: Bools) -> Ints:
-    """Return the calm rows at which exceedances begin again."""
-    begins = exceeds & ~np.concatenate([[False], exceeds[:-1]])
-    return np.flatnonzero(begins & is_calm)
 
 
 def _peak(announced: Ints | None, step_s: float | None, span_s: float) -> int | None:

@@ -747,7 +747,12 @@ def delay(
     runs = _runs(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("mean", "median", "censored_mean") | {"each": []}
-    rows = _first_alarm(runs)
+    # Rows from each attack's start to its first alarm; all of it if missed.
+    attack, episode, _ = runs.pairs
+    rows = runs.rows.lengths.copy()
+    is_first = np.append(True, attack[1:] != attack[:-1])[: len(attack)]
+    i, j = attack[is_first], episode[is_first]
+    rows[i] = np.maximum(runs.starts[j] - runs.rows.attacks[0][i], 0)
     found = runs.touching > 0
     detected = rows[found]
     return {
@@ -758,16 +763,6 @@ def delay(
             float(v) if ok else None for v, ok in zip(rows.tolist(), found, strict=True)
         ],
     }
-
-
-def _first_alarm(runs: AlarmRuns) -> Ints:
-    """Return the rows from each attack's start to its first alarm; L if missed."""
-    attack, episode, _ = runs.pairs
-    rows = runs.rows.lengths.copy()
-    is_first = np.append(True, attack[1:] != attack[:-1])[: len(attack)]
-    i, j = attack[is_first], episode[is_first]
-    rows[i] = np.maximum(runs.starts[j] - runs.rows.attacks[0][i], 0)
-    return rows
 
 
 def nab(

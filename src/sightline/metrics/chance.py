@@ -166,7 +166,13 @@ def chance(
     calm = np.flatnonzero(labels == NORMAL)
     counts = Draws.of(0, int(block_of.max()) + 1, n=n_draws, seed=seed).counts[1:]
     lengths = np.array([attack.length for attack in attacks])
-    drawn = _drawn_places(calm, log_of(energy[calm]), block_of, attacks, counts, rng)
+    # Where on the calm line each attack stands in each draw; -1 for its own place.
+    drawn = np.empty((n_draws, len(attacks)), np.int64)
+    log_energy, line_block = log_of(energy[calm]), block_of[calm]
+    for i, attack in enumerate(attacks):
+        before = int(np.searchsorted(calm, attack.start))
+        candidates = _candidates(before, attack.length, log_energy, line_block)
+        drawn[:, i] = candidates.draw(counts, rng)
     own = len(calm) + np.cumsum(lengths) - lengths
     first = np.where(drawn < 0, own, drawn)
     attack_rows = np.flatnonzero(attacks_of_rows(attacks, len(labels)) >= 0)
@@ -178,27 +184,6 @@ def chance(
     if windows is not None:
         at_chance |= _window_chance(windows, calm, drawn, counts, block_of)
     return at_chance
-
-
-def _drawn_places(
-    calm: Ints,
-    log_energy: Floats,
-    block_of: npt.NDArray[np.int32],
-    attacks: Sequence[Segment],
-    counts: npt.NDArray[np.int32],
-    rng: np.random.Generator,
-) -> Ints:
-    """Return where on the calm line each attack stands; -1 for its own place.
-
-    The array has shape (n_draws, n_attacks).
-    """
-    line_block = block_of[calm]
-    drawn = np.empty((len(counts), len(attacks)), np.int64)
-    for i, attack in enumerate(attacks):
-        before = int(np.searchsorted(calm, attack.start))
-        windows_for = _candidates(before, attack.length, log_energy, line_block)
-        drawn[:, i] = windows_for.draw(counts, rng)
-    return drawn
 
 
 def _ranked(energy: Floats, block: npt.NDArray[np.int32], is_alarm: Bools) -> "AllRows":

@@ -404,7 +404,6 @@ def draw(
     tick : callable
         Called with the number of draws that are done, after some of them.
     """
-    windows = _WindowsOfAttacks.of(stream.windows or ())
     of_blocks = (stream.block_rows, stream.block_energy, stream.block_alarms)
     totals, energy, alarms = draws.sums(np.column_stack(of_blocks)).T
     ranks = _draw_ranks(stream, draws, totals, medians=medians, tick=tick)
@@ -412,16 +411,31 @@ def draw(
     for k, rate in enumerate(PAUC_RATES, start=1):
         chance = rate**2 / 2
         areas[:, :, k] = (areas[:, :, k] - chance) / (rate - chance)
-    values = _values(stream, areas)
+    is_hit = np.where(stream.attack_rows > 0, np.sign(stream.attack_alarms), np.nan)
+    values = {
+        Value.AUC: areas[:, :, 0],
+        Value.PAUC_1: areas[:, :, 1],
+        Value.PAUC_5: areas[:, :, 2],
+        Value.COVERAGE: _shares(stream.attack_alarms, stream.attack_rows)[None],
+        Value.HIT: is_hit[None],
+    }
     if stream.windows is not None:
+        windows = _WindowsOfAttacks.of(stream.windows)
         values[Value.BEATEN] = windows.beaten(draws)
+    # One more block is in alarm as the worst that is not much shorter than others.
+    rows = stream.block_rows
+    long = rows >= rows[rows > 0].mean() / 2
+    share = float(np.max(stream.block_alarms[long] / rows[long]))
+    more = draws.more_calm * stream.block
+    more_alarms = max(LEAST_ALARM_SHARE, share) * more
     return DrawnStream(
         stream=stream,
         values=values,
         average_precision=ranks.precision,
         mean=_shares(energy, totals),
         median=ranks.median,
-        **_false_rates(stream, draws, totals, alarms),
+        false_rate=_shares(alarms, totals),
+        false_rate_more=_shares(alarms + more_alarms, totals + more),
     )
 
 
@@ -542,19 +556,6 @@ def _weights_of_rows(stream: Drawable, draws: Draws) -> tuple[Floats, Floats]:
     return draws.gamma[:, 1:] / scale[:, None], n_rows * more / scale
 
 
-def _values(stream: Drawable, areas: Floats) -> dict[Value, Floats]:
-    """Return what each attack is worth in every draw, but for its windows."""
-    return {
-        Value.AUC: areas[:, :, 0],
-        Value.PAUC_1: areas[:, :, 1],
-        Value.PAUC_5: areas[:, :, 2],
-        Value.COVERAGE: _shares(stream.attack_alarms, stream.attack_rows)[None],
-        Value.HIT: np.where(
-            stream.attack_rows > 0, np.sign(stream.attack_alarms), np.nan
-        )[None],
-    }
-
-
 @dataclass(frozen=True, eq=False)
 class _WindowsOfAttacks:
     """The windows of all attacks side by side, of each the beaten ones first.
@@ -587,20 +588,6 @@ class _WindowsOfAttacks:
         shares = _shares(drawn[:, ::2], drawn[:, ::2] + drawn[:, 1::2])
         # Where none of its windows is drawn, its own share stands for it.
         return np.where(np.isnan(shares), shares[0], shares)
-
-
-def _false_rates(
-    stream: Drawable, draws: Draws, totals: Floats, alarmed: Floats
-) -> dict[str, Floats]:
-    """Return the share of calm rows in alarm, without and with one more block."""
-    rows, alarms = stream.block_rows, stream.block_alarms
-    long = rows >= rows[rows > 0].mean() / 2
-    worst = max(LEAST_ALARM_SHARE, float(np.max(alarms[long] / rows[long])))
-    more = draws.more_calm * stream.block
-    return {
-        "false_rate": _shares(alarmed, totals),
-        "false_rate_more": _shares(alarmed + worst * more, totals + more),
-    }
 
 
 def _shares(part: Floats, whole: Floats) -> Floats:

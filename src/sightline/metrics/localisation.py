@@ -125,7 +125,11 @@ def measure_localisation(
     if n_attacks == 0:
         return None
     ranks = ranks_of(strength)
-    stages = None if stage_of is None else _stage_hits(strength, stage_of)
+    stages = None
+    if stage_of is not None:
+        # 1 for each channel of the stage that has the strongest channel of an attack.
+        first = stage_of[np.argmax(np.where(stage_of >= 0, strength, -np.inf), axis=1)]
+        stages = np.asarray(stage_of == first[:, np.newaxis], dtype=np.float64)
     measured = _per_attack(ranks, targets, stages)
     floors: dict[str, Floor | None] = {}
     if uncertainty:
@@ -143,14 +147,18 @@ def measure_localisation(
             )
             for name, each in measured.items()
         }
-    figures = {
-        name: LocalisationFigure(
-            value=float(each.mean()),
-            floor=floors.get(name),
-            interval=_interval(name, each, seed) if uncertainty else None,
+    figures = {}
+    for name, each in measured.items():
+        interval: Interval | None = None
+        if uncertainty and name == "normalised_rank":
+            gamma = draws_of(n_attacks, np.random.default_rng(seed))
+            interval = mean_interval(each, gamma)
+        elif uncertainty:  # exact for a share of attacks
+            low, high = count_interval(int(each.sum()), n_attacks)
+            interval = low / n_attacks, high / n_attacks
+        figures[name] = LocalisationFigure(
+            value=float(each.mean()), floor=floors.get(name), interval=interval
         )
-        for name, each in measured.items()
-    }
     return LocalisationFigures(n_attacks=n_attacks, **figures)
 
 
@@ -168,22 +176,3 @@ def _per_attack(
             [stages[i, list(t)].max() for i, t in enumerate(targets)]
         )
     return figures
-
-
-def _stage_hits(strength: Floats, stage_of: Ints) -> Floats:
-    """Return 1 for each channel whose stage is the strongest of an attack, else 0.
-
-    The strength of a stage is that of its strongest channel.
-    """
-    staged = np.where(stage_of >= 0, strength, -np.inf)
-    first = stage_of[np.argmax(staged, axis=1)]
-    return np.asarray(stage_of == first[:, np.newaxis], dtype=np.float64)
-
-
-def _interval(name: str, each: Floats, seed: int) -> Interval | None:
-    """Return the 95% interval over attacks: exact for a share of attacks."""
-    n = len(each)
-    if name != "normalised_rank":
-        low, high = count_interval(int(each.sum()), n)
-        return low / n, high / n
-    return mean_interval(each, draws_of(n, np.random.default_rng(seed)))

@@ -408,15 +408,24 @@ def rank_correlation(first: Floats, second: Floats) -> RankCorrelation:
     >>> rank_correlation(np.arange(5.0), np.array([1.0, 0.0, 2.0, 4.0, 3.0])).rho
     0.8
     """
+    from scipy.special import stdtr
+
     n, rho = len(first), spearman(first, second)
     if rho is None:
         return RankCorrelation(n=n, rho=None, p_value=None, p_exact=None)
-    return RankCorrelation(
-        n=n,
-        rho=rho,
-        p_value=_t_approximation(rho, n),
-        p_exact=_exact(first, second, rho) if n <= MOST_PERMUTED else None,
-    )
+    # Two-sided, by Student's t with n - 2 degrees of freedom.
+    p_value = 0.0
+    if abs(rho) < 1:
+        t = rho * np.sqrt((n - 2) / (1 - rho**2))
+        p_value = 2 * float(stdtr(n - 2, -abs(t)))
+    p_exact = None
+    if n <= MOST_PERMUTED:
+        # The share of all orders that correlate at least as strongly.
+        ranks, norm = _centred_ranks(first, second)
+        orders = np.array(list(permutations(range(n))))
+        reached = np.abs(ranks[1][orders] @ ranks[0] / norm) >= abs(rho) - 1e-12
+        p_exact = float(np.mean(reached))
+    return RankCorrelation(n=n, rho=rho, p_value=p_value, p_exact=p_exact)
 
 
 def spearman(first: Floats, second: Floats) -> float | None:
@@ -439,21 +448,3 @@ def mean_ranks(series: Floats) -> Floats:
     _, inverse, counts = np.unique(series, return_inverse=True, return_counts=True)
     last = np.cumsum(counts)
     return (last - (counts - 1) / 2)[inverse]
-
-
-def _t_approximation(rho: float, n: int) -> float:
-    """Return the two-sided p-value of rho by Student's t with n - 2 degrees."""
-    from scipy.special import stdtr
-
-    if abs(rho) == 1:
-        return 0.0
-    t = rho * np.sqrt((n - 2) / (1 - rho**2))
-    return 2 * float(stdtr(n - 2, -abs(t)))
-
-
-def _exact(first: Floats, second: Floats, rho: float) -> float:
-    """Return the share of all orders that correlate at least as strongly."""
-    ranks, norm = _centred_ranks(first, second)
-    orders = np.array(list(permutations(range(len(second)))))
-    reached = np.abs(ranks[1][orders] @ ranks[0] / norm) >= abs(rho) - 1e-12
-    return float(np.mean(reached))

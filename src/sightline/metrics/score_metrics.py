@@ -191,27 +191,29 @@ def rank(
     best = ("best_f1", "best_f1_threshold", "best_f1_precision", "best_f1_recall")
     if n_attack == 0:
         return undefined("roc_auc", "average_precision", "pr_auc_trapezoid", *best)
-    level, first = _distinct(ranks.attack_sorted)
+    # The levels that attack rows have, and where the rows of each begin.
+    rising = ranks.attack_sorted
+    first = np.flatnonzero(np.append(True, rising[1:] != rising[:-1]))
+    level = rising[first]
     hits = np.append(first[1:], n_attack)
     false = ranks.up_to[level] - hits
     precision = hits / (hits + false)
     gained = np.diff(hits, prepend=0)
     i, f1 = _best_f1(hits, false, n_attack)
+    above = _rows_above(ranks, level)
+    # Between two levels with attack rows the last level without new hits is the left
+    # end of the step.
+    before = np.where(above > 0, first / np.maximum(above, 1), 1.0)
+    area = float(gained @ (precision + before)) / 2
     return {
-        "roc_auc": _roc_auc(ranks, gained, _rows_above(ranks, level) - first, false),
+        "roc_auc": _roc_auc(ranks, gained, above - first, false),
         "average_precision": float(gained @ precision) / n_attack,
-        "pr_auc_trapezoid": _trapezoid_precision(ranks, level, hits, precision),
+        "pr_auc_trapezoid": area / n_attack,
         "best_f1": f1,
         "best_f1_threshold": float(ranks.levels[level[i]]),
         "best_f1_precision": float(precision[i]),
         "best_f1_recall": float(hits[i]) / n_attack,
     }
-
-
-def _distinct(rising: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int32], Ints]:
-    """Return the distinct values of a sorted array, and where each begins."""
-    first = np.flatnonzero(np.append(True, rising[1:] != rising[:-1]))
-    return rising[first], first
 
 
 def _best_f1(hits: Ints, false: Ints, n_attack: int) -> tuple[int, float]:
@@ -241,21 +243,6 @@ def _roc_auc(ranks: ScoreRanks, n_rows: Ints, above: Ints, up_to: Ints) -> float
 def _rows_above(ranks: ScoreRanks, level: npt.NDArray[np.int32]) -> Ints:
     """Return the number of rows with more than the score of each level."""
     return np.where(level > 0, ranks.up_to[level - 1], 0)
-
-
-def _trapezoid_precision(
-    ranks: ScoreRanks, level: npt.NDArray[np.int32], hits: Ints, precision: Floats
-) -> float:
-    """Return the trapezoid area under the precision-recall curve.
-
-    Between two levels with attack rows the last level without new hits is the left end
-    of the step.
-    """
-    hits_before = np.append(0, hits[:-1])
-    rows_before = _rows_above(ranks, level)
-    before = np.where(rows_before > 0, hits_before / np.maximum(rows_before, 1), 1.0)
-    area = float((hits - hits_before) @ (precision + before)) / 2
-    return area / ranks.rows.n_attack_rows
 
 
 def best_pak(
@@ -676,16 +663,12 @@ def _areas(
     roc = None
     if ranks.n_normal:
         fpr = (limits.n_alarmed - hits) / (rows.n_counted - positive)
-        roc = _roc_area(np.minimum(fpr, 1.0) if aeon else fpr, recall)
+        # Curves from (0, 0) to (1, 1).
+        zero, one = np.zeros((len(fpr), 1)), np.ones((len(fpr), 1))
+        x = np.concatenate([zero, np.minimum(fpr, 1.0) if aeon else fpr, one], axis=1)
+        y = np.concatenate([zero, recall, one], axis=1)
+        roc = float(np.mean(np.trapezoid(y, x, axis=1)))
     return {"roc": roc, "pr": float(np.mean((gained * precision).sum(axis=1)))}
-
-
-def _roc_area(fpr: Floats, recall: Floats) -> float:
-    """Return the mean trapezoid area under curves from (0, 0) to (1, 1)."""
-    ends = np.zeros((len(fpr), 1)), np.ones((len(fpr), 1))
-    x = np.concatenate([ends[0], fpr, ends[1]], axis=1)
-    y = np.concatenate([ends[0], recall, ends[1]], axis=1)
-    return float(np.mean(np.trapezoid(y, x, axis=1)))
 
 
 def _ranks(

@@ -47,7 +47,7 @@ from sightline.storage.results import (
     write_results,
 )
 from sightline.tables.cells import label_codes
-from sightline.tables.text_tables import ExportedTable, read_table
+from sightline.tables.text_tables import read_table
 
 __all__ = [
     "Given",
@@ -255,7 +255,14 @@ def read_tables(
         if are_parquet:
             stream = _from_parquet(*paths, columns, **known)
         else:
-            stream = _from_text(tables, columns, time_format, **known)
+            # Before cells are read: text in a column of alarms is no damage.
+            columns.channels(*(table.frame.columns for table in tables))
+            numbers = [read_numbers(table, columns, time_format) for table in tables]
+            notices = [notice for table in numbers for notice in table.notices]
+            known["notices"] = [*known.get("notices", ()), *notices]
+            known.setdefault("timezone", numbers[1].zone)
+            frames = [table.frame for table in numbers]
+            stream = ResidualStream.from_tables(*frames, **asdict(columns) | known)
     stream = join_files(
         stream,
         attacks=attacks,
@@ -265,23 +272,6 @@ def read_tables(
     )
     measured = telemetry_train, telemetry_test
     return join_telemetry(stream, *measured, columns, time_format)
-
-
-def _from_text(
-    tables: Sequence[ExportedTable],
-    columns: TableColumns,
-    time_format: str | None,
-    **known: Any,
-) -> ResidualStream:
-    """Return a stream of train and test, of which one at least is text."""
-    # Before cells are read: text in a column of alarms is no damage.
-    columns.channels(*(table.frame.columns for table in tables))
-    numbers = [read_numbers(table, columns, time_format) for table in tables]
-    said = [notice for table in numbers for notice in table.notices]
-    known["notices"] = [*known.get("notices", ()), *said]
-    known.setdefault("timezone", numbers[1].zone)
-    frames = [table.frame for table in numbers]
-    return ResidualStream.from_tables(*frames, **asdict(columns) | known)
 
 
 def _from_parquet(

@@ -17,7 +17,6 @@ from sightline.data.arrays import Floats, Ints, check_alarms
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows
 from sightline.data.segments import (
     GAP_FACTOR,
-    Incident,
     labelled,
     rows_within,
 )
@@ -307,7 +306,17 @@ def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
     clock = stream.test_time
     if times.are_rows([incident.listed for incident in incidents]) or clock is None:
         clock = np.arange(stream.test.n_rows, dtype=np.float64)
-        incidents = tuple(_in_rows(i, stream.step_s, path) for i in incidents)
+        step_s = stream.step_s
+        uncertain = [one.id for one in incidents if one.uncertainty_s]
+        if uncertain and step_s is None:
+            raise FileError(
+                f"{path}: attack {uncertain[0]!r} has an uncertainty in minutes, and "
+                "the step of the stream is unknown: give it with --step."
+            )
+        incidents = tuple(
+            replace(one, uncertainty_s=one.uncertainty_s / (step_s or 1.0))
+            for one in incidents
+        )
         notices.append(
             f"{path.name}: start and end are rows of test, counted from 0, both "
             "included."
@@ -335,16 +344,6 @@ def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
     return joined.replace(notices=(*joined.notices, *notices))
 
 
-def _in_rows(incident: Incident, step_s: float | None, path: Path) -> Incident:
-    """Return an incident whose times are rows, with its uncertainty in rows."""
-    if incident.uncertainty_s and step_s is None:
-        raise FileError(
-            f"{path}: attack {incident.id!r} has an uncertainty in minutes, and the "
-            "step of the stream is unknown: give it with --step."
-        )
-    return replace(incident, uncertainty_s=incident.uncertainty_s / (step_s or 1.0))
-
-
 def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStream:
     """Return a stream whose alarms are those of a list, by time."""
     path, time = read_time.path, stream.test_time
@@ -366,6 +365,7 @@ def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStr
             f"it has {names(has, MOST_NAMES, quoted=True)}."
         )
     alarms = np.zeros(len(time), np.int8)
+    longest_s = np.inf if stream.step_s is None else GAP_FACTOR * stream.step_s
     n_outside = n_open = 0
     for line, row in rows.items():
         first_s = last_s = read_time(row[begin], begin, line)
@@ -375,7 +375,11 @@ def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStr
             n_open += 1
         if last_s < first_s:
             raise FileError(f"{path}: line {line}: the alarm ends before it starts.")
-        first, stop = _covered(time, first_s, last_s, stream.step_s)
+        # A row lasts until the next one; after the last before a gap, for one step.
+        first = int(np.searchsorted(time, first_s + _SAME_S, side="right")) - 1
+        if first < 0 or first_s - time[first] >= longest_s:
+            first += 1
+        stop = int(np.searchsorted(time, last_s + _SAME_S, side="right"))
         alarms[first:stop] = 1
         n_outside += first >= stop
     if n_outside == len(rows):
@@ -396,19 +400,6 @@ def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStr
         )
     joined = stream.replace(alarms=alarms)
     return joined.replace(notices=(*joined.notices, *notices))
-
-
-def _covered(
-    time: Floats, start: float, end: float, step_s: float | None
-) -> tuple[int, int]:
-    """Return the rows [first, stop) during which an alarm stood.
-
-    A row lasts until the next one; after the last row before a gap, for one step.
-    """
-    first = int(np.searchsorted(time, start + _SAME_S, side="right")) - 1
-    if first < 0 or (step_s is not None and start - time[first] >= GAP_FACTOR * step_s):
-        first += 1
-    return first, int(np.searchsorted(time, end + _SAME_S, side="right"))
 
 
 def join_telemetry(

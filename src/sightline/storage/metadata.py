@@ -146,11 +146,13 @@ def breaks_from(values: object, name: str) -> list[int] | None:
 
 def plain_json(values: Mapping[str, object] | Sequence[object]) -> str:
     """Return JSON text; what JSON does not have (a path, a date) becomes text."""
-    return json.dumps(values, indent=1, default=_plain)
 
+    def plain(value: object) -> object:
+        if isinstance(value, np.generic | np.ndarray):
+            return value.tolist()
+        return str(value)
 
-def _plain(value: object) -> object:
-    return value.tolist() if isinstance(value, np.generic | np.ndarray) else str(value)
+    return json.dumps(values, indent=1, default=plain)
 
 
 def _attack(value: object, k: int) -> Attack:

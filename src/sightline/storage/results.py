@@ -151,14 +151,6 @@ def read_traces(
     if missing:
         raise FileError(f"{path}: has no array {missing[0]!r}: {_AGAIN}.")
     arrays = {name: arrays[name] for name in known if name in arrays}
-    _check(path, arrays, evaluation)
-    return ChartData(**arrays)
-
-
-def _check(
-    path: Path, arrays: Mapping[str, Array], evaluation: EvaluationRecord | None
-) -> None:
-    """Raise `FileError` at the first array that does not fit."""
     lengths: dict[str | int, int] = {}
     if evaluation is not None:
         lengths = {
@@ -174,6 +166,7 @@ def _check(
         if absent and len(absent) < len(group):
             raise _misfit(path, absent[0], "is missing, though related arrays are not")
     _check_places(path, arrays, lengths)
+    return ChartData(**arrays)
 
 
 def _check_form(
@@ -190,19 +183,16 @@ def _check_form(
         if length != expected:
             what = "columns" if isinstance(axis, int) else axis
             raise _misfit(path, name, f"has {length:,} {what} instead of {expected:,}")
-    if form.is_finite and array.dtype.kind == "f" and not _is_usable(array):
-        raise _misfit(path, name, "holds what is no number")
+    # Sums over many numbers must be finite too.
+    if form.is_finite and array.dtype.kind == "f" and array.size:
+        if not (np.abs(array, dtype=np.float64) < _MOST).all():
+            raise _misfit(path, name, "holds what is no number")
     if form.least is not None and array.size:
         below = None if form.below is None else lengths.get(form.below)
         if int(array.min()) < form.least or (
             below is not None and int(array.max()) >= max(below, form.least + 1)
         ):
             raise _misfit(path, name, "points to what does not exist")
-
-
-def _is_usable(array: Array) -> bool:
-    """Return whether all numbers are finite, and so are sums over many of them."""
-    return bool((np.abs(array, dtype=np.float64) < _MOST).all())
 
 
 def _check_places(
@@ -342,8 +332,25 @@ def results_of(given: Given | Sequence[Given], caller: str) -> list[Result]:
                     results.append(result)
         else:
             raise _not_results(one, caller)
-    _check_traces(results, caller)
-    _check_names([one for one in listed if isinstance(one, Evaluation)])
+    for result in results:
+        if result.evaluation.traces is None:
+            raise SightlineError(
+                f"The evaluation of {result.evaluation.stream.name!r} has no traces, "
+                f"which {caller} needs: read it with read_results, or evaluate the "
+                "stream again."
+            )
+    # Names of detectors, and folders, are given on purpose; those of streams are not.
+    seen: dict[tuple[object, ...], Evaluation] = {}
+    for one in listed:
+        if isinstance(one, Evaluation):
+            key = (one.stream.name, one.stream.testbed, one.guard, one.protocol)
+            twin = seen.setdefault(key, one)
+            if one.stream.detector is None and twin is not one:
+                raise SightlineError(
+                    f"Two evaluations are called {one.stream.name!r} and name no "
+                    "detector, so that they would count as two seeds of one: name "
+                    "them, as in evaluate(..., detector='pca')."
+                )
     return results
 
 
@@ -352,35 +359,6 @@ def _not_results(given: object, caller: str) -> SightlineError:
         f"{caller} takes a list of evaluations, such as [a, b], or folders of results; "
         f"got {type(given).__name__}."
     )
-
-
-def _check_traces(results: Sequence[Result], caller: str) -> None:
-    """Raise `SightlineError` if an evaluation was read without its arrays."""
-    for result in results:
-        if result.evaluation.traces is None:
-            raise SightlineError(
-                f"The evaluation of {result.evaluation.stream.name!r} has no traces, "
-                f"which {caller} needs: read it with read_results, or evaluate the "
-                "stream again."
-            )
-
-
-def _check_names(evaluations: Sequence[Evaluation]) -> None:
-    """Raise `SightlineError` if two evaluations without a detector share a name.
-
-    They would count as two seeds of one detector. Names of detectors, and folders, are
-    given on purpose.
-    """
-    seen: dict[tuple[object, ...], Evaluation] = {}
-    for one in evaluations:
-        key = (one.stream.name, one.stream.testbed, one.guard, one.protocol)
-        twin = seen.setdefault(key, one)
-        if one.stream.detector is None and twin is not one:
-            raise SightlineError(
-                f"Two evaluations are called {one.stream.name!r} and name no detector, "
-                "so that they would count as two seeds of one: name them, as in "
-                "evaluate(..., detector='pca')."
-            )
 
 
 def folder_name(name: str, guard: int, protocol: Protocol = Protocol.SIGHTLINE) -> str:
@@ -502,8 +480,15 @@ def write_results(
     named = dict(zip(names, evaluations, strict=True))
     with staged_folder(out) as folder:
         for name, evaluation in named.items():
-            (folder / name).mkdir()
-            _write_folder(evaluation, folder / name)
+            place = folder / name
+            place.mkdir()
+            write_csv(SEGMENTS, attacks_of(evaluation), place / "segments.csv")
+            if evaluation.traces is not None:
+                charts = vars(evaluation.traces).items()
+                arrays = {name: array for name, array in charts if array is not None}
+                np.savez(place / "traces.npz", allow_pickle=False, **arrays)
+            text = json.dumps(evaluation.to_dict(), indent=1, allow_nan=False)
+            (place / "evaluation.json").write_text(text + "\n", encoding="utf-8")
         _write_summary(named, neighbours, out, folder)
 
 
@@ -533,18 +518,6 @@ def _write_summary(
         every[path.parent.name] = known.get(path) or read_evaluation(path)
     results = [NamedResult(name, every[name]) for name in sorted(every)]
     write_csv(SUMMARY, results, folder / "summary.csv")
-
-
-def _write_folder(evaluation: Evaluation, folder: Path) -> None:
-    values = evaluation.to_dict()
-    write_csv(SEGMENTS, attacks_of(evaluation), folder / "segments.csv")
-    if evaluation.traces is not None:
-        charts = vars(evaluation.traces).items()
-        arrays = {name: array for name, array in charts if array is not None}
-        np.savez(folder / "traces.npz", allow_pickle=False, **arrays)
-    (folder / "evaluation.json").write_text(
-        json.dumps(values, indent=1, allow_nan=False) + "\n", encoding="utf-8"
-    )
 
 
 def write_json(values: Mapping[str, object], path: Path, *, overwrite: bool) -> None:
@@ -663,7 +636,16 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
         return values
     segments = values.get("segments")
     if isinstance(segments, list):
-        segments = [_earlier_segment(segment) for segment in segments]
+        segments = [
+            segment
+            | {
+                "ladder": _renamed(segment.get("ladder")),
+                "evidence_channels": segment.get("refocus_channels"),
+            }
+            if isinstance(segment, dict)
+            else segment
+            for segment in segments
+        ]
     return values | {
         "diagnosis": diagnosis | {"method": 1},
         "repairs": _renamed(values.get("repairs")),
@@ -687,16 +669,6 @@ def _blocks_of_schema_1(values: dict[str, Any]) -> dict[str, Any]:
         "dropped_rows": lost,
         "notices": values.get("notices") or (),
         "segments": values.get("segments") or (),
-    }
-
-
-def _earlier_segment(segment: Any) -> Any:
-    """Return an attack of an earlier diagnosis with the present names of its keys."""
-    if not isinstance(segment, dict):
-        return segment
-    return segment | {
-        "ladder": _renamed(segment.get("ladder")),
-        "evidence_channels": segment.get("refocus_channels"),
     }
 
 

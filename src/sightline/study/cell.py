@@ -480,13 +480,33 @@ class Cache:
         recorded = RecordedTestbed.of(testbed, audit)
         folder = self.testbed(recorded.content)
         with self.locked(f"testbed-{recorded.content}", lambda: None):
-            if not _is_complete(folder):
+            if not self._is_complete(recorded.content):
                 with staged_folder(folder, whole=True) as partial:
-                    _write_recordings(testbed, partial)
+                    sizes = {}
+                    for part in _PARTS:
+                        path = partial / f"{part}.npz"
+                        arrays = _arrays(getattr(testbed, part))
+                        with open(path, "wb") as handle:
+                            np.savez(handle, allow_pickle=False, **arrays)
+                        sizes[path.name] = path.stat().st_size
+                    text = json.dumps(sizes) + "\n"
+                    (partial / _SIZES).write_text(text, encoding="utf-8")
             for name, facts in ((_AUDIT, audit), (_TRUTH, testbed.truth)):
                 with staged_file(folder / name) as path:
                     path.write_bytes(msgspec.json.encode(facts) + b"\n")
         return recorded
+
+    def _is_complete(self, content: str) -> bool:
+        """Return whether both recordings exist and have the size that was written."""
+        folder = self.testbed(content)
+        try:
+            text = (folder / _SIZES).read_bytes()
+            sizes = msgspec.json.decode(text, type=dict[str, int])
+            return set(sizes) == {f"{part}.npz" for part in _PARTS} and all(
+                (folder / name).stat().st_size == size for name, size in sizes.items()
+            )
+        except (OSError, ValueError, msgspec.DecodeError):
+            return False
 
     def recordings(self, content: str) -> tuple[Recording, Recording]:
         """Return train and test of a testbed, equal to the last bit to the original.
@@ -536,28 +556,6 @@ def _read_facts(path: Path, kind: type[_T]) -> _T:
         raise FileError(f"{path}: is damaged: run the study again.") from error
 
 
-def _write_recordings(testbed: Testbed, folder: Path) -> None:
-    """Write both recordings, and how long each file must be."""
-    sizes = {}
-    for part in _PARTS:
-        path = folder / f"{part}.npz"
-        with open(path, "wb") as handle:
-            np.savez(handle, allow_pickle=False, **_arrays(getattr(testbed, part)))
-        sizes[path.name] = path.stat().st_size
-    (folder / _SIZES).write_text(json.dumps(sizes) + "\n", encoding="utf-8")
-
-
-def _is_complete(folder: Path) -> bool:
-    """Return whether both recordings exist and have the size that was written."""
-    try:
-        sizes = msgspec.json.decode((folder / _SIZES).read_bytes(), type=dict[str, int])
-        return set(sizes) == {f"{part}.npz" for part in _PARTS} and all(
-            (folder / name).stat().st_size == size for name, size in sizes.items()
-        )
-    except (OSError, ValueError, msgspec.DecodeError):
-        return False
-
-
 def _content(testbed: Testbed) -> str:
     """Return the digest of a testbed's name and of every array of its recordings."""
     digest = hashlib.sha256(testbed.name.encode())
@@ -576,7 +574,15 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     """
     series = {name: getattr(recording, name) for name in _SERIES}
     about: dict[str, Any] = {
-        "tags": [_tag(tag) for tag in recording.tags],
+        "tags": [
+            # A range that is not known is left out.
+            {
+                name: value
+                for name, value in asdict(tag).items()
+                if name not in ("low", "high") or value is not None
+            }
+            for tag in recording.tags
+        ],
         "attacks": [asdict(attack) for attack in recording.attacks],
         "step_s": recording.step_s,
         "source": recording.source,
@@ -589,15 +595,6 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     text = json.dumps(about, sort_keys=True).encode()
     return {name: array for name, array in series.items() if array is not None} | {
         "about": np.frombuffer(text, np.uint8)
-    }
-
-
-def _tag(tag: Tag) -> dict[str, Any]:
-    """Return a tag as plain values; a range that is not known is left out."""
-    return {
-        name: value
-        for name, value in asdict(tag).items()
-        if name not in ("low", "high") or value is not None
     }
 
 

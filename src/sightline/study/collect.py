@@ -21,7 +21,6 @@ from sightline.report import write_report
 from sightline.report.entries import entries_of
 from sightline.report.overview import GlanceRow, glance
 from sightline.storage import (
-    Result,
     gather_results,
     read_results,
     read_stream,
@@ -147,7 +146,11 @@ def gather_study(
     for k, cell in enumerate(done):
         progress(Step(StepKind.WRITING, k, len(done), "streams"))
         _place_stream(cell, cache, out / "streams" / f"{cell.name}.npz")
-        _place_detector(cell, cache, out / "detectors" / f"{cell.name}.npz")
+        saved = cache.stream(cell).with_name("detector.npz")
+        if saved.is_file():
+            with staged_file(out / "detectors" / f"{cell.name}.npz") as partial:
+                partial.unlink(missing_ok=True)
+                _link(saved, partial)
     # Before the results: a run that is killed between them goes on in its own folder.
     with staged_file(out / MANIFEST) as partial:
         manifest = plain(_manifest(plan, testbeds, cells, failed))
@@ -161,7 +164,12 @@ def gather_study(
         traces={name: outcome.trace for name, outcome in failed.items()},
     )
     if not done:
-        _remove_over_all(out)
+        # What an earlier run wrote about results that no longer exist.
+        with writing(out):
+            for name in _OVER_ALL:
+                (out / name).unlink(missing_ok=True)
+            for name in ("tables", "figures"):
+                shutil.rmtree(out / name, ignore_errors=True)
         return study
     results = read_results([out / name for name in study.done])
     compared = compare(results, progress=progress)
@@ -171,25 +179,21 @@ def gather_study(
     write_report(
         results, out / REPORT, title=plan.title, figures=True, comparison=compared
     )
-    return replace(
-        study,
-        comparison=compared,
-        findings=written.findings,
-        notices=(*_protocol_lines(results), *compared.notices, *written.notices),
-        skipped=written.skipped,
-        at_a_glance=tuple(glance(entries_of(results))),
-    )
-
-
-def _protocol_lines(results: Sequence[Result]) -> tuple[str, ...]:
-    """Return errors and warnings of the protocol linter, each once for a detector."""
-    lines = [
+    # Errors and warnings of the protocol linter, each once for a detector.
+    protocol = [
         f"{result.detector} on {result.testbed}: {one.line}"
         for result in results
         for one in result.evaluation.findings
         if one.is_protocol and one.is_serious
     ]
-    return tuple(dict.fromkeys(lines))
+    return replace(
+        study,
+        comparison=compared,
+        findings=written.findings,
+        notices=(*dict.fromkeys(protocol), *compared.notices, *written.notices),
+        skipped=written.skipped,
+        at_a_glance=tuple(glance(entries_of(results))),
+    )
 
 
 def _remove_stale_spots(out: Path, cells: Sequence[Cell]) -> None:
@@ -225,15 +229,6 @@ def _remove_others(out: Path, cells: Sequence[Cell]) -> None:
                     (out / part / f"{name}.npz").unlink(missing_ok=True)
 
 
-def _remove_over_all(out: Path) -> None:
-    """Remove what an earlier run wrote about results that no longer exist."""
-    with writing(out):
-        for name in _OVER_ALL:
-            (out / name).unlink(missing_ok=True)
-        for name in ("tables", "figures"):
-            shutil.rmtree(out / name, ignore_errors=True)
-
-
 def _place_stream(cell: Cell, cache: Cache, path: Path) -> None:
     """Link a stream of the cache into the study, or write it with other labels."""
     cached = cache.stream(cell)
@@ -255,15 +250,6 @@ def _place_stream(cell: Cell, cache: Cache, path: Path) -> None:
             os.replace(relabelled, partial)
             return
         _link(cached, partial)
-
-
-def _place_detector(cell: Cell, cache: Cache, path: Path) -> None:
-    """Link the saved detector of a cell into the study, if it has one."""
-    cached = cache.stream(cell).with_name("detector.npz")
-    if cached.is_file():
-        with staged_file(path) as partial:
-            partial.unlink(missing_ok=True)
-            _link(cached, partial)
 
 
 def _link(cached: Path, path: Path) -> None:

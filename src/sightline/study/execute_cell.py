@@ -279,22 +279,18 @@ def main() -> None:
     with open(os.devnull, "rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     requests: queue.Queue[bytes] = queue.Queue()
-    reader = threading.Thread(
-        target=_read_requests, args=(source, requests), daemon=True
-    )
-    reader.start()
+
+    def read_requests() -> None:
+        with suppress(OSError, ValueError):
+            for line in source:
+                requests.put(line)
+        _end()
+
+    threading.Thread(target=read_requests, daemon=True).start()
     while True:
         request = msgspec.json.decode(requests.get(), type=CellRequest)
         outcome = _outcome(request.cell, Cache(request.cache), messages)
         _send(messages, Message(outcome=outcome))
-
-
-def _read_requests(source: IO[bytes], requests: "queue.Queue[bytes]") -> None:
-    """Queue the lines of a pipe; end the process, and all it started, at its end."""
-    with suppress(OSError, ValueError):
-        for line in source:
-            requests.put(line)
-    _end()
 
 
 def _end() -> None:
@@ -328,21 +324,17 @@ def _outcome(cell: Cell, cache: Cache, messages: IO[bytes]) -> CellOutcome:
     except BaseException as error:
         # User code may fail in any way, or call sys.exit; the other cells go on.
         frame = traceback.extract_tb(error.__traceback__)[-1]
+        try:
+            trace = traceback.format_exc()[-20_000:]
+        except Exception as failure:  # an error of user code may have no text
+            trace = f"no traceback ({type(failure).__name__})"
         return CellOutcome(
             is_done=False,
             reason=f"{type(error).__name__}: {brief(error)} "
             f"({os.path.basename(frame.filename)}, line {frame.lineno})",
-            trace=_trace(),
+            trace=trace,
         )
     return CellOutcome(is_done=True)
-
-
-def _trace() -> str:
-    """Return the traceback of the error at hand, or why there is none."""
-    try:
-        return traceback.format_exc()[-20_000:]
-    except Exception as error:  # an error of user code may have no text
-        return f"no traceback ({type(error).__name__})"
 
 
 def _send(messages: IO[bytes], message: Message) -> None:

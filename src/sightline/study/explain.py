@@ -12,7 +12,7 @@ from typing import Any
 from sightline.data.downsampling import preset as rows_of_paper
 from sightline.data.recording import Prepared
 from sightline.detectors import detector_type
-from sightline.detectors.base import DetectorCard, LearnedDetector
+from sightline.detectors.base import LearnedDetector
 from sightline.detectors.preprocessing import left_to_do
 from sightline.detectors.settings import RowSettings, resolved
 from sightline.errors import StreamError, naming
@@ -151,13 +151,25 @@ def _pair(
         )
         done = prepared_by(testbed)
         left_to_do(settings, done)
+    trim_s = settings.trim_s or done.trim_s
+    used = f"train without its first {trim_s:g} s" if trim_s else "train from its start"
+    if settings.reference_trim_s is not None:
+        used += f"; reference without the first {settings.reference_trim_s:g} s"
+    if settings.test_until is not None:
+        used += f"; test until {settings.test_until}"
+    sources = []
+    if source := kind.card.sources.get(plant):
+        sources.append(f"authors and ours: {source}")
+    if plan.evaluation.protocol is Protocol.PAPER:
+        if source := kind.card.paper_protocol.sources.get(plant):
+            sources.append(f"paper: {source}")
     return ExplainedPair(
         testbed=testbed.label,
         detector=detector.label,
         rows=_rows(settings, done, plant),
-        trimming=_trimming(settings, done),
+        trimming=used,
         settings=_stated(plan, kind, detector, testbed, settings),
-        sources=_sources(plan, kind.card, plant),
+        sources=tuple(sources),
     )
 
 
@@ -177,17 +189,6 @@ def _rows(settings: RowSettings, done: Prepared, plant: str) -> str:
     window = getattr(settings, "window", 1)
     if hasattr(settings, "per_row") and not settings.per_row and measured:
         text += f"; a residual every {every * measured * window:g} s"
-    return text
-
-
-def _trimming(settings: RowSettings, done: Prepared) -> str:
-    """Return which rows of train and test are used."""
-    trim_s = settings.trim_s or done.trim_s
-    text = f"train without its first {trim_s:g} s" if trim_s else "train from its start"
-    if settings.reference_trim_s is not None:
-        text += f"; reference without the first {settings.reference_trim_s:g} s"
-    if settings.test_until is not None:
-        text += f"; test until {settings.test_until}"
     return text
 
 
@@ -225,17 +226,6 @@ def _stated(
         whose = SettingOrigin.PLAN if detector.preset else SettingOrigin.PAPER
         stated.insert(0, StatedSetting(name="preset", value=preset, origin=whose))
     return tuple(stated)
-
-
-def _sources(plan: StudyPlan, card: DetectorCard, plant: str) -> tuple[str, ...]:
-    """Return where the settings on a plant come from, in words."""
-    texts = []
-    if source := card.sources.get(plant):
-        texts.append(f"authors and ours: {source}")
-    if plan.evaluation.protocol is Protocol.PAPER:
-        if source := card.paper_protocol.sources.get(plant):
-            texts.append(f"paper: {source}")
-    return tuple(texts)
 
 
 def check_rows(plan: StudyPlan) -> list[str]:

@@ -325,7 +325,11 @@ did you mean 'epochs'?
             evaluation[key] = values[key]
     with naming(place):
         title = checked_value("title", values.get("title", StudyPlan.title), str)
-        seeds = _seeds(values.get("seeds", 0))
+        seed = values.get("seeds", 0)
+        listed = seed if isinstance(seed, list | tuple) else [seed]
+        seeds: tuple[int, ...] = checked_value("seeds", listed, _Seeds)
+        if len(set(seeds)) < len(seeds):
+            raise StreamError(f"`seeds` must be {_DIFFERENT}; got {seed!r}.")
         timeout = values.get("cell_timeout_s")
         if timeout is not None:
             timeout = checked_value("cell_timeout_s", timeout, _Timeout)
@@ -440,15 +444,6 @@ def _detector(
     values = {key: table[key] for key in ("preset", "rule") if key in table}
     choice = {"label": label, "detector": detector, "settings": settings, "on": on}
     return _checked(DetectorChoice, choice | values, place)
-
-
-def _seeds(value: object) -> tuple[int, ...]:
-    """Return one seed or a list of different seeds as a tuple."""
-    given = value if isinstance(value, list | tuple) else [value]
-    seeds: tuple[int, ...] = checked_value("seeds", given, _Seeds)
-    if len(set(seeds)) < len(seeds):
-        raise StreamError(f"`seeds` must be {_DIFFERENT}; got {value!r}.")
-    return seeds
 
 
 def refuse_unknown_keys(
