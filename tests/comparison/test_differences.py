@@ -154,7 +154,8 @@ def test_the_difference_is_that_of_the_printed_figures_at_one_row_rate():
     compared = compare(evaluations)
     for figure in PAIRED_FIGURES:
         (row,) = rows_of(compared, figure).values()
-        a, b = (figure.of(e) / (8 if figure == "hits" else 1) for e in evaluations)
+        n = 8 if figure == "hits" else 1
+        a, b = (FIGURES[figure].of(e) / n for e in evaluations)
         assert row.difference == pytest.approx(a - b, abs=1e-9), figure
 
 

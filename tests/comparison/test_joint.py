@@ -16,7 +16,7 @@ from sightline.comparison.joint import (
     joint_verdicts_on,
     telemetry_of,
 )
-from sightline.comparison.runs import Attack, group_runs
+from sightline.comparison.runs import MatchedAttack, group_runs
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
 from sightline.storage import Result
@@ -51,7 +51,7 @@ def seen(verdict, *shown, telemetry=None) -> SegmentResult:
 
 def joint(**segments):
     """Return the joint verdict of each detector, by name."""
-    attack = Attack("1", (50, 60), dict.fromkeys(segments, 0), segments)
+    attack = MatchedAttack("1", (50, 60), dict.fromkeys(segments, 0), segments)
     return joint_verdicts_on(attack)
 
 
@@ -109,7 +109,7 @@ def test_facts_from_most_calm_time_count_for_all():
     few, many = facts(0.9, n_windows=40), facts(0.03, n_windows=200)
     segments = {"a": seen(NOT, telemetry=few), "b": seen(WEAK, telemetry=many)}
     assert words(**segments) == [WEAK, WEAK]
-    attack = Attack("1", (50, 60), {"a": 0, "b": 0}, segments)
+    attack = MatchedAttack("1", (50, 60), {"a": 0, "b": 0}, segments)
     assert telemetry_of(attack) is many
 
 
@@ -152,7 +152,7 @@ def test_a_cause_is_changed_only_where_all_get_the_same_word(segments):
     judged = [one.verdict for one in together.values() if one.verdict is not None]
     for name, segment in segments.items():
         if together[name].verdict is NOT and len(judged) > 1:
-            facts_of_all = telemetry_of(Attack("1", (50, 60), {}, segments))
+            facts_of_all = telemetry_of(MatchedAttack("1", (50, 60), {}, segments))
             if facts_of_all is not None:
                 assert set(judged) == {NOT}
         elif segment.verdict not in (NOT, WEAK):

@@ -15,7 +15,12 @@ from sightline.comparison.differences import (
     SeededInterval,
 )
 from sightline.comparison.joint import joint_verdicts_on, telemetry_of
-from sightline.comparison.runs import Attack, DetectorRuns, TestbedRuns, group_runs
+from sightline.comparison.runs import (
+    DetectorRuns,
+    MatchedAttack,
+    TestbedRuns,
+    group_runs,
+)
 from sightline.evaluation.result import Interval, plain
 from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
@@ -152,7 +157,7 @@ class SideBySide:
     Parameters
     ----------
     testbed, attack : str
-        Names; the attack's is that of `sightline.comparison.runs.Attack`.
+        Names; the attack's is that of `sightline.comparison.runs.MatchedAttack`.
     joint_verdicts : dict
         By detector: the verdict in view of all detectors of the testbed, of the first
         seed (`sightline.comparison.joint`). This is the one to show.
@@ -560,7 +565,7 @@ def rank_detectors(
     )
 
 
-def _verdicts_on(runs: TestbedRuns, attack: Attack) -> SideBySide:
+def _verdicts_on(runs: TestbedRuns, attack: MatchedAttack) -> SideBySide:
     """Return the verdicts of all detectors on one attack."""
     joint = {
         label: one

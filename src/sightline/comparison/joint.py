@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.comparison.runs import Attack, TestbedRuns
+from sightline.comparison.runs import MatchedAttack, TestbedRuns
 from sightline.judgement.ladder import LADDER, Kind
 from sightline.judgement.verdicts import Verdict
 from sightline.text import names
@@ -72,7 +72,7 @@ def joint_verdicts(
     }
 
 
-def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
+def joint_verdicts_on(attack: MatchedAttack) -> dict[str, JointVerdict]:
     """Return the verdict of each detector on one attack, by label."""
     facts = telemetry_of(attack)
     is_still = facts is not None and facts.movement is Movement.STILL
@@ -104,7 +104,7 @@ def joint_verdicts_on(attack: Attack) -> dict[str, JointVerdict]:
     return verdicts
 
 
-def telemetry_of(attack: Attack) -> AttackFacts | None:
+def telemetry_of(attack: MatchedAttack) -> AttackFacts | None:
     """Return what the telemetry says of an attack, for all detectors alike.
 
     Streams that do not carry facts of the recording have their own; they differ only
@@ -116,7 +116,7 @@ def telemetry_of(attack: Attack) -> AttackFacts | None:
     return min(judged, key=lambda one: one[:2])[2] if judged else None
 
 
-def _showing(attack: Attack, kinds: Sequence[Kind]) -> tuple[str, ...]:
+def _showing(attack: MatchedAttack, kinds: Sequence[Kind]) -> tuple[str, ...]:
     """Return the detectors with a visible rung of one of these kinds, by name."""
     return tuple(
         sorted(
@@ -131,7 +131,7 @@ def _showing(attack: Attack, kinds: Sequence[Kind]) -> tuple[str, ...]:
     )
 
 
-def _not_vetoed(attack: Attack, by_repair: Sequence[str]) -> str:
+def _not_vetoed(attack: MatchedAttack, by_repair: Sequence[str]) -> str:
     """Return how many of several detectors show the attack: none, or one."""
     n_judged = sum(segment.verdict is not None for segment in attack.segments.values())
     if n_judged == 1:

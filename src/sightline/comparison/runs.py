@@ -110,7 +110,7 @@ class DetectorRuns:
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
+class MatchedAttack:
     """One attack of a testbed, matched across detectors.
 
     Parameters
@@ -168,7 +168,7 @@ class TestbedRuns:
         return tuple(result for runs in self.detectors for result in runs.results)
 
     @cached_property
-    def attacks(self) -> tuple[Attack, ...]:
+    def attacks(self) -> tuple[MatchedAttack, ...]:
         """Every attack that any detector's first seed has, in time order.
 
         Attacks are matched with those of the detector that has most of them; what only
@@ -191,7 +191,7 @@ class TestbedRuns:
                     ids.append(f"{name} of {runs.label}" if name in ids else name)
                 places[matched[j]][runs.label] = j
         attacks = [
-            Attack(id, span, place, self._segments(place))
+            MatchedAttack(id, span, place, self._segments(place))
             for id, span, place in zip(ids, spans, places, strict=True)
         ]
         return tuple(sorted(attacks, key=lambda attack: attack.span))

@@ -9,7 +9,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation.result import ChartData, Evaluation, SegmentView
 from sightline.judgement.verdicts import info_of
 from sightline.report import print_style as style
-from sightline.report.charts import Clock, clock_of, log_energy, moments
+from sightline.report.charts import PageClock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, entries_of
 from sightline.report.print_figures import energy_through_time
 from sightline.storage import results_of
@@ -64,7 +64,7 @@ def plot_segment(segment: SegmentView) -> "Figure":
     # The time of each test row from the first one.
     clock = clock_of([entry])
     at = moments(entry, clock)
-    if clock == Clock.DATE:
+    if clock == PageClock.DATE:
         at = (at - at[0]) / 3600
     verdict = "" if segment.verdict is None else f": {segment.verdict}"
     targets = f", targets {names(segment.targets, 3)}" if segment.targets else ""
@@ -93,7 +93,7 @@ def plot_segment(segment: SegmentView) -> "Figure":
             for end in ends:
                 axis.axvline(end, color="black", lw=0.7, ls=(0, (2, 2)))
         axes[0].set_title(style.label(title, 90), loc="left", pad=3)
-        is_row = clock == Clock.ROW
+        is_row = clock == PageClock.ROW
         axes[-1].set_xlabel("row" if is_row else "hours from the start of the test")
         figure.align_ylabels(axes)
     return figure

@@ -16,7 +16,7 @@ from sightline.evaluation import chart_data
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.probe import AlarmMetrics
 from sightline.report import charts
-from sightline.report.charts import Clock, JsonObject
+from sightline.report.charts import JsonObject, PageClock
 from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, cost_of, rules_of
 from sightline.rules.advice import (
     advice,
@@ -150,7 +150,7 @@ _CODES = {OWN: chart_data.OWN, P99: chart_data.P99}
 
 
 @dataclass(frozen=True, eq=False)
-class Episodes:
+class FalseRuns:
     """False alarms: first row and leading channel of each, as an index of `names`."""
 
     names: tuple[str, ...]
@@ -256,12 +256,12 @@ def false_alarms(entry: Entry) -> list[FalseAlarms] | None:
     for rule, alarms in rules_of(entry.evaluation).items():
         mine = traces.episode_rule == _CODES[rule]
         starts, channels = traces.episode_start[mine], traces.episode_channel[mine]
-        rows.append(_of_rule(entry, rule, alarms, Episodes(names, starts, channels)))
+        rows.append(_of_rule(entry, rule, alarms, FalseRuns(names, starts, channels)))
     return rows
 
 
 def _of_rule(
-    entry: Entry, rule: RungName, alarms: AlarmMetrics, episodes: Episodes
+    entry: Entry, rule: RungName, alarms: AlarmMetrics, episodes: FalseRuns
 ) -> FalseAlarms:
     """Return the record of one rule from its false alarms."""
     starts = episodes.start
@@ -320,7 +320,7 @@ def actions(entry: Entry) -> list[str]:
     return texts
 
 
-def leading_channels(entry: Entry, episodes: Episodes) -> list[Leader]:
+def leading_channels(entry: Entry, episodes: FalseRuns) -> list[Leader]:
     """Return the channels that lead these false alarms.
 
     Returns
@@ -478,14 +478,14 @@ class Unexplained:
     command: str
 
 
-def unexplained(entry: Entry, clock: Clock | None = None) -> Unexplained | None:
+def unexplained(entry: Entry, clock: PageClock | None = None) -> Unexplained | None:
     """Return the unexplained episodes of a detector.
 
     Parameters
     ----------
     entry : Entry
         The detector.
-    clock : Clock, optional
+    clock : PageClock, optional
         The clock shared with other detectors; by default the entry's best.
 
     Returns
@@ -509,7 +509,9 @@ def unexplained(entry: Entry, clock: Clock | None = None) -> Unexplained | None:
     )
 
 
-def _row(entry: Entry, episode: Episode, order: int, clock: Clock | None) -> EpisodeRow:
+def _row(
+    entry: Entry, episode: Episode, order: int, clock: PageClock | None
+) -> EpisodeRow:
     """Return one episode as the page shows it."""
     step_s = entry.evaluation.stream.step_s
     picture = {} if episode.picture is None else _drawn(episode, episode.picture)

@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.joint import telemetry_of
-from sightline.comparison.runs import Attack, TestbedRuns
+from sightline.comparison.runs import MatchedAttack, TestbedRuns
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.confidence import N_DRAWS, confidence_word
 from sightline.judgement.event_test import LEVEL, RARE, Flag, Way
@@ -285,7 +285,10 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
 
 
 def _group(
-    key: str, attack: Attack, rows: tuple[AttackRow, ...], clock: charts.Clock
+    key: str,
+    attack: MatchedAttack,
+    rows: tuple[AttackRow, ...],
+    clock: charts.PageClock,
 ) -> AttackGroup:
     """Return the facts of an attack, and its rows."""
     first = rows[0]
@@ -315,7 +318,7 @@ def _group(
     )
 
 
-def _aftermath(attack: Attack, facts: AttackFacts | None) -> str:
+def _aftermath(attack: MatchedAttack, facts: AttackFacts | None) -> str:
     """Return how long the plant recovers, by the telemetry or else by each detector."""
     measured = [facts] if facts is not None else list(attack.segments.values())
     known = sorted({s.aftermath_s for s in measured if s.aftermath_s is not None})

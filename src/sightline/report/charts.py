@@ -115,7 +115,7 @@ def packed_energy(energy: Floats) -> JsonObject:
     }
 
 
-class Clock(StrEnum):
+class PageClock(StrEnum):
     """The unit of a time axis, from the least to the most informative."""
 
     ROW = "row"
@@ -123,7 +123,7 @@ class Clock(StrEnum):
     DATE = "date"  # seconds since 1970
 
 
-def clock_of(entries: Sequence[Entry]) -> Clock:
+def clock_of(entries: Sequence[Entry]) -> PageClock:
     """Return the most informative clock that all entries have.
 
     Entries of one testbed are drawn on one axis, so they share one clock: dates if
@@ -131,10 +131,10 @@ def clock_of(entries: Sequence[Entry]) -> Clock:
     else rows.
     """
     clocks = {_best_clock(entry) for entry in entries}
-    return next(clock for clock in Clock if clock in clocks)
+    return next(clock for clock in PageClock if clock in clocks)
 
 
-def clocks_by_testbed(entries: Sequence[Entry]) -> dict[str, Clock]:
+def clocks_by_testbed(entries: Sequence[Entry]) -> dict[str, PageClock]:
     """Return the clock that the entries of each testbed share."""
     testbeds = dict.fromkeys(entry.testbed for entry in entries)
     return {
@@ -148,26 +148,26 @@ def zones_by_testbed(entries: Sequence[Entry]) -> dict[str, str]:
     clocks = clocks_by_testbed(entries)
     zones = {e.testbed: e.evaluation.stream.timezone for e in reversed(entries)}
     return {
-        testbed: zone_words(zones[testbed]) if clock == Clock.DATE else ""
+        testbed: zone_words(zones[testbed]) if clock == PageClock.DATE else ""
         for testbed, clock in clocks.items()
     }
 
 
-def _best_clock(entry: Entry) -> Clock:
+def _best_clock(entry: Entry) -> PageClock:
     """Return the most informative clock of one entry."""
     if entry.time is not None:
-        return Clock.DATE if entry.time[0] > FIRST_DATE else Clock.HOURS
-    return Clock.HOURS if entry.evaluation.stream.step_s else Clock.ROW
+        return PageClock.DATE if entry.time[0] > FIRST_DATE else PageClock.HOURS
+    return PageClock.HOURS if entry.evaluation.stream.step_s else PageClock.ROW
 
 
-def moments(entry: Entry, clock: Clock) -> Floats:
+def moments(entry: Entry, clock: PageClock) -> Floats:
     """Return the time of each test row in the unit of a clock.
 
     Parameters
     ----------
     entry : Entry
         The detector.
-    clock : Clock
+    clock : PageClock
         A clock that the entry has; see `clock_of`.
 
     Returns
@@ -176,9 +176,9 @@ def moments(entry: Entry, clock: Clock) -> Floats:
         Seconds since 1970, hours from the first row, or row numbers.
     """
     time, rows = entry.time, np.arange(len(entry.traces.test_energy))
-    if clock == Clock.ROW:
+    if clock == PageClock.ROW:
         return rows.astype(np.float64)
-    if clock == Clock.DATE and time is not None:
+    if clock == PageClock.DATE and time is not None:
         return time
     if time is not None:
         return np.asarray((time - time[0]) / 3600)
@@ -186,14 +186,14 @@ def moments(entry: Entry, clock: Clock) -> Floats:
     return np.asarray(rows * step / 3600)
 
 
-def time_axis(entry: Entry, clock: Clock | None = None) -> JsonObject:
+def time_axis(entry: Entry, clock: PageClock | None = None) -> JsonObject:
     """Return how the page turns rows into time, by linear interpolation.
 
     Parameters
     ----------
     entry : Entry
         The detector.
-    clock : Clock, optional
+    clock : PageClock, optional
         The clock shared with other detectors; by default the entry's best.
 
     Returns
@@ -212,7 +212,7 @@ def time_axis(entry: Entry, clock: Clock | None = None) -> JsonObject:
         rows = knots.tolist()
         times = [round(float(moment), 6) for moment in at[knots]]
     axis: dict[str, object] = {"kind": clock, "rows": rows, "times": times}
-    if clock == Clock.DATE:
+    if clock == PageClock.DATE:
         zone = entry.evaluation.stream.timezone
         axis |= {
             "zone": zone_words(zone),
@@ -234,7 +234,7 @@ def _knots(time: Floats) -> Ints:
     return rows[np.linspace(0, len(rows) - 1, MAX_KNOTS).astype(np.int64)]
 
 
-def time_text(entry: Entry, row: int, clock: Clock | None = None) -> str:
+def time_text(entry: Entry, row: int, clock: PageClock | None = None) -> str:
     """Return the time of a row as text.
 
     Parameters
@@ -243,7 +243,7 @@ def time_text(entry: Entry, row: int, clock: Clock | None = None) -> str:
         The detector.
     row : int
         A test row.
-    clock : Clock, optional
+    clock : PageClock, optional
         The clock shared with other detectors; by default the entry's best.
 
     Returns
@@ -253,10 +253,10 @@ def time_text(entry: Entry, row: int, clock: Clock | None = None) -> str:
         (days count from the first row), or "row 750".
     """
     clock = clock or _best_clock(entry)
-    if clock == Clock.ROW:
+    if clock == PageClock.ROW:
         return f"row {row:,}"
     moment = float(moments(entry, clock)[row])
-    if clock == Clock.DATE:
+    if clock == PageClock.DATE:
         return stamp(moment, entry.evaluation.stream.timezone)
     days, rest = divmod(round(3600 * moment), 86_400)
     return f"day {days + 1}, {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
@@ -278,14 +278,14 @@ QUANTILE_LEVELS = np.union1d(
 PARTS = {"train": "train", "normal": "test, no attack", "attack": "test, attack"}
 
 
-def energy_figure(entry: Entry, clock: Clock | None = None) -> JsonObject:
+def energy_figure(entry: Entry, clock: PageClock | None = None) -> JsonObject:
     """Return the energy of every test row of an entry, its levels and its attacks.
 
     Parameters
     ----------
     entry : Entry
         The detector.
-    clock : Clock, optional
+    clock : PageClock, optional
         The clock it shares with other detectors; by default its best.
 
     Returns

@@ -15,7 +15,7 @@ from sightline.metrics.alarm_load import MANAGEABLE_PER_DAY, MOST_PER_DAY
 from sightline.report import charts
 from sightline.report import print_style as style
 from sightline.report.attacks import matrix
-from sightline.report.charts import Clock, clock_of, log_energy, moments
+from sightline.report.charts import PageClock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
 from sightline.rules.judging import CommissioningFacts, Curve
 from sightline.text import slug
@@ -96,10 +96,10 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
     clock = clock_of(entries)
     times = [moments(entry, clock) for entry in entries]
-    if clock == Clock.DATE:
+    if clock == PageClock.DATE:
         origin = min(at[0] for at in times)
         times = [(at - origin) / 3600 for at in times]
-    unit = "row" if clock == Clock.ROW else "hours from the start"
+    unit = "row" if clock == PageClock.ROW else "hours from the start"
     first, last = min(at[0] for at in times), max(at[-1] for at in times)
     wide = last - first or 1.0
     for axis, entry, hours in zip(axes, entries, times, strict=True):
