@@ -20,6 +20,7 @@ from sightline.comparison.permutation import (
     ranks_of,
 )
 from sightline.errors import SightlineError
+from sightline.figures import FIGURES
 from sightline.storage import Result
 
 HISTORIC = Path(__file__).parents[1] / "historic_results"
