@@ -27,7 +27,7 @@ import inspect
 import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,6 @@ from sightline.audit.codes import by_severity
 from sightline.audit.protocol import lint_stream
 from sightline.audit.record import AUDIT_KEY, audit_in
 from sightline.data.arrays import Floats
-from sightline.data.row_tables import parts_of
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
 from sightline.evaluation import result
@@ -66,9 +65,6 @@ from sightline.rules.commission import (
 )
 from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.scoring import ScoredStream, score
-
-# Threads of a client, while workers compute what is independent.
-WAITING: Final = 8
 
 
 def evaluate(
@@ -188,9 +184,6 @@ def evaluate(
     named = {"detector": detector, "testbed": testbed, "channels": channels}
     options = tuple(inspect.signature(evaluate).parameters)[:-1]
     stream = stream_given(stream, train, test, labels, named | stream_options, options)
-    if parts_of(stream.test) is not None:
-        # Threads that wait for workers.
-        jobs = max(jobs or WAITING, 2)
     with threads(jobs):
         dropped = {"train": 0, "test": 0, "calibration": 0}
         if nonfinite == "drop":
