@@ -113,10 +113,24 @@ def audit_testbed(
         progress,
     )
     notices = (*opened.notices, *assembled.notices)
+    tables = []
+    for read in opened.parts:
+        time = read.parsed.time
+        tables.append(
+            TableFacts(
+                name=read.part.file.place,
+                part=read.part.name,
+                rows=len(time),
+                expected=read.part.expected.rows,
+                first=stamp(time[0]) if len(time) else "",
+                last=stamp(time[-1]) if len(time) else "",
+                gaps=len(_gaps(read)),
+            )
+        )
     return Audit(
         recording=RecordingFacts(
             plant=f"{reader.card.title} {opened.release}",
-            tables=tuple(_file(read) for read in opened.parts),
+            tables=tuple(tables),
             tags=tags,
             notices=notices,
         ),
@@ -201,20 +215,6 @@ def refusal(error: Finding) -> str:
 def _notices(notices: Iterable[str]) -> list[Finding]:
     """Return what was done while reading, as notes."""
     return [finding("SL209", text) for text in notices]
-
-
-def _file(read: ParsedPart) -> TableFacts:
-    """Return the facts of one file of a published testbed."""
-    time = read.parsed.time
-    return TableFacts(
-        name=read.part.file.place,
-        part=read.part.name,
-        rows=len(time),
-        expected=read.part.expected.rows,
-        first=stamp(time[0]) if len(time) else "",
-        last=stamp(time[-1]) if len(time) else "",
-        gaps=len(_gaps(read)),
-    )
 
 
 def _table(name: str, recording: Recording) -> TableFacts:

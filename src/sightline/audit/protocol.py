@@ -157,9 +157,28 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
             remedy="Set test_scaling to 'train'.",
         )
         return
-    if linted.stream.test.n_rows < 100 or not _may_be_scaled(linted.some_test):
+    if linted.stream.test.n_rows < 100:
         return
-    mean, spread, low, high = _whole(linted.stream.test)
+    # All rows are read only if some rows allow that they were scaled by themselves.
+    some = linted.some_test
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = some.std(axis=0)
+        is_unit = (abs(some.mean(axis=0)) < 0.5) & (abs(spread - 1) < 0.5)
+    is_range = (some.min(axis=0) >= 0) & (some.max(axis=0) <= 1)
+    likely = max(int(is_unit.sum()), int(is_range.sum()))
+    if likely < 0.8 * max(int((spread > 0).sum()), 1):
+        return
+    rows, p = linted.stream.test, linted.stream.p
+    total, squares = np.zeros(p), np.zeros(p)
+    low, high = np.full(p, np.inf), np.full(p, -np.inf)
+    for chunk in rows.chunks():
+        values = np.asarray(chunk, np.float64)
+        total += values.sum(axis=0)
+        squares += np.square(values).sum(axis=0)
+        low = np.minimum(low, values.min(axis=0, initial=np.inf))
+        high = np.maximum(high, values.max(axis=0, initial=-np.inf))
+    mean = total / rows.n_rows
+    spread = np.sqrt(np.maximum(squares / rows.n_rows - mean**2, 0.0))
     is_unit = (abs(mean) < 1e-6) & (abs(spread - 1) < 1e-3)
     is_range = (low == 0) & (high == 1) & (linted.some_train.max(axis=0) <= 1)
     moves = spread > 0
@@ -175,35 +194,6 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
                 "test as a whole: they were scaled by the test itself.",
                 remedy="Scale train and test by statistics of train.",
             )
-
-
-def _may_be_scaled(some: Floats) -> bool:
-    """Return whether some rows allow that all were scaled by their own statistics.
-
-    Only then is it worth to read all of them.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = some.std(axis=0)
-        is_unit = (abs(some.mean(axis=0)) < 0.5) & (abs(spread - 1) < 0.5)
-    is_range = (some.min(axis=0) >= 0) & (some.max(axis=0) <= 1)
-    moves = max(int((spread > 0).sum()), 1)
-    return max(int(is_unit.sum()), int(is_range.sum())) >= 0.8 * moves
-
-
-def _whole(rows: Rows) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return mean, spread, lowest and highest value of each channel, in one pass."""
-    p = rows.n_channels
-    total, squares = np.zeros(p), np.zeros(p)
-    low, high = np.full(p, np.inf), np.full(p, -np.inf)
-    for chunk in rows.chunks():
-        values = np.asarray(chunk, np.float64)
-        total += values.sum(axis=0)
-        squares += np.square(values).sum(axis=0)
-        low = np.minimum(low, values.min(axis=0, initial=np.inf))
-        high = np.maximum(high, values.max(axis=0, initial=-np.inf))
-    mean = total / rows.n_rows
-    spread = np.sqrt(np.maximum(squares / rows.n_rows - mean**2, 0.0))
-    return mean, spread, low, high
 
 
 def check_adjustment(linted: Linted) -> Iterator[Finding]:

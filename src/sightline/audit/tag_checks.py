@@ -104,14 +104,12 @@ class TagInTable:
 
     def cells(self, rows: Ints) -> list[str]:
         """Return the first of some rows with their times."""
-        return [self._cell(row) for row in rows[:_MOST_CELLS].tolist()]
-
-    def _cell(self, row: int) -> str:
-        time = self.recording.time
-        at = f"{self.table} row {row:,}"
-        if time is None:
-            return at
-        return f"{at} ({stamp(float(time[row]), self.recording.timezone)})"
+        time, zone = self.recording.time, self.recording.timezone
+        return [
+            f"{self.table} row {row:,}"
+            + ("" if time is None else f" ({stamp(float(time[row]), zone)})")
+            for row in rows[:_MOST_CELLS].tolist()
+        ]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -392,22 +390,17 @@ def check_still(tag: TagColumns) -> Hit | None:
     if not found:
         return None
     cells = [one[0].cells(np.array([one[1]]))[0] for one in found]
-    said = [
-        f"{_span(rows, column)} from {cell}"
-        for (column, _, rows), cell in zip(found, cells, strict=True)
-    ]
+    said = []
+    for (column, _, rows), cell in zip(found, cells, strict=True):
+        step_s = column.recording.step_s
+        lasting = f", {duration(rows * step_s)}" if step_s else ""
+        said.append(f"{rows:,} rows{lasting} from {cell}")
     return Hit(
         tag=tag.tag.name,
         text=f"{tag.tag.name} ({names(said)}; else at most {longest:,} rows)",
         cells=cells,
         weight=float(max(rows for *_, rows in found)),
     )
-
-
-def _span(rows: int, column: TagInTable) -> str:
-    """Return a number of rows, with their duration if the step is known."""
-    step_s = column.recording.step_s
-    return f"{rows:,} rows" + (f", {duration(rows * step_s)}" if step_s else "")
 
 
 def check_cut(tag: TagColumns) -> Hit | None:
@@ -518,7 +511,8 @@ class CheckedTags:
         Of all checks of single tags.
     unusual : array of shape (n_test,)
         How far the tags of each test row lie outside their range in train: the mean
-        over tags of the excess in widths of that range, at most 1 each.
+        over tags of the excess in widths of that range, at most 1 each. The range is
+        that from the 0.5% to the 99.5% quantile.
     """
 
     facts: tuple[TagFacts, ...]
@@ -566,25 +560,15 @@ def check_tags(
             hit = check(columns)
             if hit is not None:
                 hits[code].append(hit)
-        unusual += _excess(columns) / len(train.tags)
+        if len(columns.train.ordered):
+            low, high = np.quantile(columns.train.ordered, [0.005, 0.995])
+            if low < high:
+                # A missing cell is no excess.
+                excess = np.maximum(low - second, second - high) / (high - low)
+                excess = np.clip(np.nan_to_num(excess, copy=False), 0, 1)
+                unusual += excess / len(train.tags)
     findings = [one for code in hits for one in _findings(code, hits[code], len(facts))]
     return CheckedTags(facts=tuple(facts), findings=findings, unusual=unusual)
-
-
-def _excess(tag: TagColumns) -> Floats | float:
-    """Return by how many widths each test row lies outside the range of train.
-
-    The range is that from the 0.5% to the 99.5% quantile; the excess is at most 1, and
-    0 for a missing cell or a tag without a range.
-    """
-    if not len(tag.train.ordered):
-        return 0.0
-    low, high = np.quantile(tag.train.ordered, [0.005, 0.995])
-    values = tag.test.values
-    if not low < high:
-        return 0.0
-    excess = np.maximum(low - values, values - high) / (high - low)
-    return np.asarray(np.clip(np.nan_to_num(excess, copy=False), 0, 1))
 
 
 def _findings(code: str, hits: Iterable[Hit], n_tags: int) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sightline.blindspots.places import Grid
-from sightline.blindspots.rule_view import Change, RowChange, TwinRecord
+from sightline.blindspots.rule_view import Change, RowChange, TwinRecord, far_from
 from sightline.blindspots.shapes import TrainTag
 from sightline.blindspots.telemetry import (
     ConvolvedChange,
@@ -127,32 +127,20 @@ class DetectorRows:
             for column, delta in added.items():
                 values[:, column] += delta[:, begin : begin + n].ravel()
             made, index = self.through(replace(pieces, values=values))
-            out.append(_after_memory(made, index, len(places), n, memory))
+            # The residuals of each piece without its first rows.
+            piece, row = index // n, index % n
+            is_kept = row >= memory
+            residuals = np.full((len(places), n - memory, made.shape[1]), np.nan)
+            residuals[piece[is_kept], row[is_kept] - memory] = made[is_kept]
+            if np.isnan(residuals).any():
+                raise StreamError(
+                    "The detector gives no residual for some rows of a short stretch: "
+                    "blind spots need one for every row after those that it looks back "
+                    "at."
+                )
+            out.append(residuals)
             begin += n
         return np.concatenate(out, axis=1)
-
-
-def _after_memory(
-    made: Floats, index: Ints, n_places: int, n_rows: int, memory: int
-) -> Floats:
-    """Return the residuals of each piece without its first rows.
-
-    Raises
-    ------
-    StreamError
-        If one of them is missing.
-    """
-    piece, row = index // n_rows, index % n_rows
-    is_kept = row >= memory
-    n_kept = n_rows - memory
-    out = np.full((n_places, n_kept, made.shape[1]), np.nan)
-    out[piece[is_kept], row[is_kept] - memory] = made[is_kept]
-    if np.isnan(out).any():
-        raise StreamError(
-            "The detector gives no residual for some rows of a short stretch: blind "
-            "spots need one for every row after those that it looks back at."
-        )
-    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -422,11 +410,7 @@ class OwnRuleViews:
         self.places, self.grids, self.fits = places, grids, fits
         self.rule = OwnRule(name=OWN, delays=Delays.of_step(record.step_s))
         self.is_alarm = self._of_rows(record.rows)
-        near = np.zeros(len(self.is_alarm) + 1, np.int64)
-        rings, off = np.flatnonzero(self.is_alarm), self.rule.delays.off
-        np.add.at(near, np.maximum(rings - off, 0), 1)
-        np.add.at(near, np.minimum(rings + off + 1, len(near) - 1), -1)
-        self.is_usable = np.cumsum(near[:-1]) == 0
+        self.is_usable = far_from(self.is_alarm, self.rule.delays.off)
 
     def views(self) -> list[OwnRuleView]:
         """Return the rule at the places, one for each duration."""

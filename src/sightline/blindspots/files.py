@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from sightline.blindspots.result import BlindSpot, BlindSpots, spot_row
+from sightline.blindspots.result import BlindSpot, BlindSpots
 from sightline.evaluation.result import plain
 from sightline.files import damage, read_document, staged_folder, writing
 from sightline.text import csv_cell
@@ -50,7 +50,7 @@ def write_blind_spots(found: BlindSpots, folder: str | Path) -> Path:
     """
     folder = Path(folder)
     tables: dict[str, Sequence[Mapping[str, object]]] = {
-        "blindspots.csv": [spot_row(spot) for spot in found.spots],
+        "blindspots.csv": found.rows(),
         "tradeoff.csv": [asdict(one) for one in found.trade_off],
         "attackers.csv": [asdict(one) for one in found.attackers],
         "what_if.csv": [asdict(one) for one in found.what_if],
@@ -60,7 +60,20 @@ def write_blind_spots(found: BlindSpots, folder: str | Path) -> Path:
         (partial / FILE).write_text(values + "\n", encoding="utf-8")
         for name, rows in tables.items():
             if rows:
-                _write_csv(rows, partial / name)
+                texts = [
+                    {k: "" if v is None else csv_cell(v) for k, v in row.items()}
+                    for row in rows
+                ]
+                with open(
+                    partial / name,
+                    "w",
+                    newline="",
+                    encoding="utf-8",
+                    errors="backslashreplace",
+                ) as file:
+                    writer = csv.DictWriter(file, list(rows[0]))
+                    writer.writeheader()
+                    writer.writerows(texts)
     return folder / FILE
 
 
@@ -166,15 +179,3 @@ class _Line(msgspec.Struct):
     key: str
     target: str
     spots: list[BlindSpot]
-
-
-def _write_csv(rows: Sequence[Mapping[str, object]], path: Path) -> None:
-    with open(
-        path, "w", newline="", encoding="utf-8", errors="backslashreplace"
-    ) as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {k: "" if v is None else csv_cell(v) for k, v in row.items()}
-            )

@@ -1,7 +1,6 @@
 """Blind spots of a detector: the walk from telemetry to the table."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -135,7 +134,9 @@ def find_blind_spots(
     )
     budget = Budget.parse(budget)
     progress(Step(StepKind.RESIDUALS, detail="of the record"))
-    learned = train if train is not None else _first_part(recording)
+    learned = train
+    if learned is None:
+        learned = rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
     make: Maker | None = None
     if rules is None:
         stream = (
@@ -147,60 +148,6 @@ def find_blind_spots(
         rules = make(budget)
     arena = SpotArena.of_detector(detector, recording, learned, rules, budget, settings)
     return arena.result(name, make=make, attacks=attacks, progress=progress)
-
-
-def blind_spots_of_stream(
-    stream: ResidualStream,
-    *,
-    budget: Budget | str = "6/day,1%",
-    settings: SpotSettings | None = None,
-    attacks: Sequence[WhatIfAttack] = (),
-    progress: Progress = silent,
-) -> BlindSpots:
-    """Find blind spots of alarm rules in residual space, where no detector is known.
-
-    A falsification is written into the residuals themselves, as if the detector
-    answered a deviation of a tag by the same deviation of its residual and by nothing
-    else, for as long as it lasts. A forecaster answers otherwise; so sizes are those of
-    residuals, in the plant's units where the stream knows the scale.
-
-    Parameters
-    ----------
-    stream : ResidualStream
-        The residuals.
-    budget : Budget or str
-        Alarms a day that limits are set for.
-    settings : SpotSettings, optional
-        What to search.
-    attacks : sequence of WhatIfAttack
-        Attacks of the user, in residual space too.
-    progress : callable, optional
-        Called with a `Step`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sightline import ResidualStream
-    >>> rng = np.random.default_rng(0)
-    >>> stream = ResidualStream(
-    ...     rng.normal(size=(2000, 3)), rng.normal(size=(30_000, 3)), step_s=10.0
-    ... )
-    >>> few = SpotSettings(shapes=("step",), durations_s=(60.0,), rules=("x",))
-    >>> found = blind_spots_of_stream(stream, settings=few)
-    >>> 2 < found.spots[0].half.size < 4  # standard deviations of the residual
-    True
-    """
-    accepted, settings = Budget.parse(budget), settings or SpotSettings()
-    make = maker(stream, settings)
-    arena = SpotArena.of_stream(stream, make(accepted), accepted, settings)
-    return arena.result(
-        stream.name,
-        detector=stream.detector,
-        testbed=stream.testbed,
-        make=make,
-        attacks=attacks,
-        progress=progress,
-    )
 
 
 def blindness_of_rules(
@@ -238,15 +185,12 @@ def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:
 
     Rules that the settings name are made beside the usual ones.
     """
-    names = [name for name in settings.rules or () if name != OWN]
-    return partial(commission_named, stream, names)
+    names = tuple(name for name in settings.rules or () if name != OWN)
 
+    def make(budget: Budget) -> Commissioning:
+        return commission(stream, budget=budget, rules=names)
 
-def commission_named(
-    stream: ResidualStream, names: Sequence[str], budget: Budget
-) -> Commissioning:
-    """Return the usual alarm rules and those of some names, for a budget."""
-    return commission(stream, budget=budget, rules=tuple(names))
+    return make
 
 
 def _stream_of(detector: Detector, recording: Recording) -> ResidualStream:
@@ -267,10 +211,6 @@ def _stream_of(detector: Detector, recording: Recording) -> ResidualStream:
         step_s=rows.step_s,
         meta={"groups": stages},
     )
-
-
-def _first_part(recording: Recording) -> Recording:
-    return rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
 
 
 def read_attacks(path: str | Path) -> tuple[WhatIfAttack, ...]:

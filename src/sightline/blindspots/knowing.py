@@ -99,7 +99,11 @@ class _Constraint:
             # The tangent of the energy at the point where the ray from the twin's row
             # meets the limit: it cuts deeper than one at the point itself.
             base = self.base[times, part]
-            at = _on_limit(base, seen[times, part], float(view.limits[g]))
+            step = seen[times, part] - base
+            a, b = np.square(step).sum(axis=1), (base * step).sum(axis=1)
+            c = np.square(base).sum(axis=1) - 2 * float(view.limits[g])
+            root = np.sqrt(np.maximum(b * b - a * c, 0.0))
+            at = base + ((root - b) / a)[:, None] * step
             lagged = self._lagged(times, starts, part)
             rows.append((lagged @ at[:, :, None])[..., 0])
             bounds.append((at * (at - base)).sum(axis=1))
@@ -123,18 +127,6 @@ class _Constraint:
         return np.concatenate(
             [np.zeros((1, self.response.shape[1])), self.response.cumsum(axis=0)]
         )
-
-
-def _on_limit(inside: Floats, outside: Floats, limit: float) -> Floats:
-    """Return the points between two at which half the squared length is the limit.
-
-    All of shape (n_points, q).
-    """
-    step = outside - inside
-    a, b = np.square(step).sum(axis=1), (inside * step).sum(axis=1)
-    c = np.square(inside).sum(axis=1) - 2 * limit
-    root = np.sqrt(np.maximum(b * b - a * c, 0.0))
-    return np.asarray(inside + ((root - b) / a)[:, None] * step)
 
 
 def _constraints(view: RuleView, taps: Floats, place: int) -> list[_Constraint]:
@@ -208,22 +200,18 @@ def largest_deviation(
             return None
         values = solved.x * most
     deviation = np.repeat(values, lengths)
-    return deviation * _pulled_in(members, deviation)
-
-
-def _pulled_in(members: Sequence[_Constraint], deviation: Floats) -> float:
-    """Return the share of a deviation at which no row is over its limit."""
+    # Pulled in to the share at which no row is over its limit.
     parts = [(one, one.change(deviation)) for one in members]
-    low, high = 0.0, 1.0
     if all(one.worst(change) <= 1 for one, change in parts):
-        return 1.0
+        return deviation
+    low, high = 0.0, 1.0
     for _ in range(40):
         middle = 0.5 * (low + high)
         if all(one.worst(middle * change) <= 1 for one, change in parts):
             low = middle
         else:
             high = middle
-    return low
+    return deviation * low
 
 
 def held_for_good(view: RuleView, taps: Floats) -> float | None:

@@ -227,7 +227,11 @@ class RuleView:
             difference = change.through(view.weights)
             if has_linear_memory(view.member):
                 seen = view.base + self._remembered(view, difference)
-                over = _exceeds(view, seen)
+                sizes = np.abs(seen)
+                if view.bounds is not None:
+                    squares = np.square(seen)
+                    sizes = 0.5 * np.add.reduceat(squares, view.bounds[:-1], axis=2)
+                over = np.asarray((sizes > view.limits).any(axis=2))
             else:
                 over = self._exceeds_by_row(view, view.base + difference)
             exceeds |= over & ~view.is_blocked
@@ -272,14 +276,6 @@ class RuleView:
         )
         needed = np.partition(windows, delays.on - 1, axis=2)[..., delays.on - 1]
         return np.asarray(np.maximum(needed, sizes))
-
-
-def _exceeds(view: MemberView, seen: Floats) -> Bools:
-    """Return where what a member looks at is over a limit."""
-    if view.bounds is None:
-        return np.asarray((np.abs(seen) > view.limits).any(axis=2))
-    squares = np.add.reduceat(np.square(seen), view.bounds[:-1], axis=2)
-    return np.asarray((0.5 * squares > view.limits).any(axis=2))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -355,7 +351,8 @@ class RuleViews:
         self.grids, self.fits = grids, fits
         rows = [places[fits[:, k], None] + g.offsets for k, g in enumerate(grids)]
         self.bases, self.states = self._bases(rows)
-        self.is_usable = self._usable()
+        rings = self.run.exceeds & self.run.in_alarm
+        self.is_usable = far_from(rings, rule.delays.off)
 
     def views(self) -> list[RuleView]:
         """Return the rule at the places, one for each duration."""
@@ -394,17 +391,10 @@ class RuleViews:
             is_blocked=self.run.shelved[rows, m],
         )
 
-    def _usable(self) -> Bools:
-        """Return rows further than the off-delay from the twin's alarm rows."""
-        delays = self.rule.delays
-        rings = np.flatnonzero(self.run.exceeds & self.run.in_alarm)
-        steps = np.zeros(len(self.run.exceeds) + 1, np.int64)
-        np.add.at(steps, np.maximum(rings - delays.off, 0), 1)
-        np.add.at(steps, np.minimum(rings + delays.off + 1, len(steps) - 1), -1)
-        return np.asarray(np.cumsum(steps[:-1]) == 0)
-
     def _bases(self, rows: Sequence[Ints]) -> tuple[list[Floats], list[Floats]]:
         """Return what each member looks at in the wanted rows, and its memory."""
+        from sightline._kernels.alarms import average_rows
+
         rule = self.rule
         self._wanted = np.unique(np.concatenate([one.ravel() for one in rows]))
         views = [v for m in rule.members if (v := rule.view_of(m)) is not None]
@@ -425,9 +415,13 @@ class RuleViews:
             kept = self._wanted[inside] - start
             seen = {view.kind: view.of(block) for view in rule.views}
             for m, member in enumerate(rule.members):
-                looked = _looked_at(
-                    member, seen[member.view], memory[m], views[m].bounds
-                )
+                looked = seen[member.view]
+                if member.memory is Memory.AVERAGE and has_linear_memory(member):
+                    looked = looked.copy()
+                    average_rows(looked, member.centre, member.weight, memory[m][0])
+                elif member.memory is not Memory.NONE:
+                    # Only its memory moves on.
+                    member.values(looked, memory[m], views[m].bounds)
                 bases[m][inside] = looked[kept]
         return bases, states
 
@@ -440,18 +434,18 @@ class RuleViews:
             yield start, block, start in begins
 
 
-def _looked_at(
-    member: Member, seen: Floats, memory: Floats, bounds: Ints | None
-) -> Floats:
-    """Return what a member looks at in some rows; its memory moves on."""
-    if member.memory is Memory.AVERAGE and has_linear_memory(member):
-        from sightline._kernels.alarms import average_rows
+def far_from(rings: Bools, off: int) -> Bools:
+    """Return rows that are further than the off-delay from every alarm row.
 
-        seen = seen.copy()
-        average_rows(seen, member.centre, member.weight, memory[0])
-    elif member.memory is not Memory.NONE:
-        member.values(seen, memory, bounds)
-    return seen
+    Examples
+    --------
+    >>> far_from(np.array([0, 0, 0, 1, 0, 0], bool), 1)
+    array([ True,  True, False, False, False,  True])
+    """
+    at, near = np.flatnonzero(rings), np.zeros(len(rings) + 1, np.int64)
+    np.add.at(near, np.maximum(at - off, 0), 1)
+    np.add.at(near, np.minimum(at + off + 1, len(near) - 1), -1)
+    return np.asarray(np.cumsum(near[:-1]) == 0)
 
 
 def view_weights(view: LinearView, n_channels: int) -> Floats:

@@ -195,7 +195,12 @@ class SpotCase:
                 sizes=_within(sizes, room[:, -1], self.largest), rows=None
             )
         possible = _within(rows, room, self.largest)
-        return PlaceSizes(sizes=_least(possible[:, view.grid.is_judged]), rows=possible)
+        # The least size over rows: of those possible, if there is one.
+        judged = possible[:, view.grid.is_judged]
+        is_possible = ~np.isneginf(judged)
+        least = np.where(is_possible, judged, np.inf).min(axis=1)
+        is_stopped = np.isinf(least) & ~is_possible.all(axis=1)
+        return PlaceSizes(sizes=np.where(is_stopped, -np.inf, least), rows=possible)
 
     def _corrected(self, view: PlaceRule, sign: int, sizes: Floats) -> Floats:
         """Return the size of each row by the response at each place's own size.
@@ -424,14 +429,6 @@ def _within(sizes: Floats, room: Floats, largest: float) -> Floats:
     """Return sizes; negative infinity where a reading leaves its range before."""
     sizes = np.where(sizes > largest, np.inf, sizes)
     return np.where(sizes > room, -np.inf, sizes)
-
-
-def _least(sizes: Floats) -> Floats:
-    """Return the least size over rows: of those possible, if there is one."""
-    is_possible = ~np.isneginf(sizes)
-    least = np.where(is_possible, sizes, np.inf).min(axis=1)
-    is_stopped = np.isinf(least) & ~is_possible.all(axis=1)
-    return np.where(is_stopped, -np.inf, least)
 
 
 def _judged(view: PlaceRule, crossings: Floats) -> Floats:

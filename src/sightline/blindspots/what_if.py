@@ -234,17 +234,11 @@ def _written(
     deltas = {}
     for action in attack.actions:
         site = falsifier.site(tags[action.tag])
-        added, known, outside = _added(action, site)
+        reads = action.reads(site)
+        known = np.isfinite(reads).all(axis=1)
+        possible = np.clip(reads, site.tag.least, site.tag.most)
         is_known &= known
-        leaves |= outside
+        leaves |= (possible != reads).any(axis=1) & known
+        added = np.nan_to_num(possible - site.readings)
         deltas[site.tag.column] = falsifier.delta(site, added, falsifier.sampled(site))
     return arena.stage.change(deltas, rows), is_known, leaves
-
-
-def _added(action: Falsification, site: Site) -> tuple[Floats, Bools, Bools]:
-    """Return what is added, where it is known, and where it left the range."""
-    reads = action.reads(site)
-    known = np.asarray(np.isfinite(reads).all(axis=1))
-    possible = np.clip(reads, site.tag.least, site.tag.most)
-    outside = (possible != reads).any(axis=1) & known
-    return np.nan_to_num(possible - site.readings), known, np.asarray(outside)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
 from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
-from sightline.evaluation.result import BootstrapFacts, StreamMeasures, Uncertainty
+from sightline.evaluation.result import StreamMeasures, Uncertainty
 from sightline.figures import FIGURES, Figure, FigureStyle
 from sightline.metrics import intervals
 from sightline.metrics.chance import FLOOR_SHARE
@@ -153,23 +153,17 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
         )
     n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap
     if n_segments and drawn is not None and drawn.few_events:
-        yield _on_few_attacks(n_segments, measures.rank.largest_segment_share, drawn)
-
-
-def _on_few_attacks(
-    n_segments: int, largest: float | None, drawn: BootstrapFacts
-) -> str:
-    """Return what few attacks, or attacks of very unlike length, do to intervals."""
-    few = f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide."
-    if n_segments == 1:
-        return "Only one attack: intervals only exclude what it contradicts."
-    effective = drawn.effective_attacks
-    if n_segments < intervals.FEW_EVENTS or effective is None:
-        return few
-    return (
-        f"{n_segments} attacks weigh like {effective.rows:.1f} in pooled figures: one "
-        f"holds {share(largest)} of the rows."
-    )
+        effective = drawn.effective_attacks
+        if n_segments == 1:
+            yield "Only one attack: intervals only exclude what it contradicts."
+        elif n_segments < intervals.FEW_EVENTS or effective is None:
+            yield f"Fewer than {intervals.FEW_EVENTS} attacks: intervals are wide."
+        else:
+            largest = share(measures.rank.largest_segment_share)
+            yield (
+                f"{n_segments} attacks weigh like {effective.rows:.1f} in pooled "
+                f"figures: one holds {largest} of the rows."
+            )
 
 
 def _on_attacks(measures: StreamMeasures) -> Iterator[str]:
