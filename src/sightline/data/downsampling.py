@@ -2,6 +2,11 @@
 
 Everything is a named option of `Preparation`; `preset` returns what the published code
 of a paper does on a testbed.
+
+`train_rounded_like` brings the values of train to the resolution of test. A historian
+that exported train with nine decimals and test with two gives a detector two different
+signals: in train a tag moves by less than the rounding step of test, so every rounded
+value of test is a surprise. Train rounded like test removes that.
 """
 
 from collections.abc import Callable

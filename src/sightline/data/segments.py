@@ -1,7 +1,8 @@
 """Segments: runs of rows that are one attack, one alarm or one continuous run.
 
 A segment is half-open, [start, stop). It never crosses a break, which is the first row
-of a continuous run of the recording.
+of a continuous run of the recording. Lists of attacks say when each ran, and become
+attacks and labels by row.
 """
 
 from collections.abc import Iterable, Sequence

@@ -3,7 +3,8 @@
 Each `check_x` function returns what a `ResidualStream` holds, or raises `StreamError`.
 
 A frame is an object with `columns` and `to_numpy`; neither pandas nor polars is
-imported.
+imported. `TableColumns` says which columns of two tables are residuals, and which are
+labels, time or alarms.
 """
 
 import re

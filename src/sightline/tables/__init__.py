@@ -5,9 +5,10 @@ one file is understood in one way.
 
 ==============================  ====================================================
 `text_tables`                   a file as a frame: encoding, separator, header, units
-`headers`                       which column is the time, the tag, the value ...
 `stamps`                        time stamps as seconds since 1970
-`cells`                         text as numbers: decimal commas, state words, labels
+`cells`                         which column is the time, the tag, the value ...; text
+                                as numbers: decimal commas, state words, labels
+`lists`                         short lists: attacks and incidents, tags, alarms
 ==============================  ====================================================
 
 Only what is certain is read; what could be read in two ways is refused with a sentence

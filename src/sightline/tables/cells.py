@@ -1,7 +1,13 @@
-"""Text in a table as numbers: decimal commas, thousands, units, state words, labels.
+"""What the columns of a table mean, and the numbers in their text.
 
-A number is read only where it is certain: ``1.234,5`` is 1234.5, ``1,234`` alone could
-be 1.234 or 1234 and is refused unless another cell of the table decides.
+Names of columns are compared without case, blanks and punctuation. The table `NAMES`
+holds the headers of PI (DataLink, Web API), Wonderware, Ignition, InfluxDB and WinCC,
+and their German names.
+
+Text is read as numbers with decimal commas, thousands and units; state words and labels
+become numbers as well. A number is read only where it is certain: ``1.234,5`` is
+1234.5, ``1,234`` alone could be 1.234 or 1234 and is refused unless another cell of the
+table decides.
 """
 
 import re
