@@ -422,20 +422,15 @@ def _saving(trial: DetectorTrial) -> None:
         _refused("a file that is not there", load, other, FileError)
         other.write_text("not a detector")
         _refused("a file of text", load, other, FileError)
-        if _renumber(path, other):
+        if not zipfile.is_zipfile(path):
+            return
+        with np.load(path, allow_pickle=False) as file:
+            arrays: Arrays = dict(file)
+        about = json.loads(str(arrays.pop("about_json", "{}"))) | {"format": 10**6}
+        page = np.array(json.dumps(about))
+        np.savez(other, about_json=page, **arrays)  # type: ignore[arg-type]
+        if "sightline" in about:  # a file of ours
             _refused("a file of an unknown format", load, other, FileError)
-
-
-def _renumber(path: Path, other: Path) -> bool:
-    """Copy a saved detector with an unknown format number; False if it is not ours."""
-    if not zipfile.is_zipfile(path):
-        return False
-    with np.load(path, allow_pickle=False) as file:
-        arrays: Arrays = dict(file)
-    about = json.loads(str(arrays.pop("about_json", "{}"))) | {"format": 10**6}
-    page = np.array(json.dumps(about))
-    np.savez(other, about_json=page, **arrays)  # type: ignore[arg-type]
-    return "sightline" in about
 
 
 def _with_gap(recording: Recording) -> Recording:

@@ -282,8 +282,16 @@ class WindowTensor:
 @contextmanager
 def computing(settings: TrainedSettings) -> Iterator[torch.device]:
     """Yield the device, with threads and seed as set; both are restored afterwards."""
-    threads = torch.get_num_threads()
-    device = _device(settings.device)
+    threads, name = torch.get_num_threads(), settings.device
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise StreamError(
+            f"`device` {name!r} cannot be used on this machine: take 'cpu' or 'auto'."
+        ) from error
     with torch.random.fork_rng(devices=None if device.type == "cuda" else []):
         torch.set_num_threads(settings.threads)
         seed_torch(settings.seed)
@@ -297,20 +305,6 @@ def seed_torch(*entropy: int) -> None:
     """Seed torch; each tuple of numbers gives an independent sequence."""
     state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)
     torch.manual_seed(int(state[0]))
-
-
-def _device(name: str) -> torch.device:
-    """Return a device by its name; raise if it cannot be used."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.empty(0, device=device)
-    except (RuntimeError, AssertionError) as error:
-        raise StreamError(
-            f"`device` {name!r} cannot be used on this machine: take 'cpu' or 'auto'."
-        ) from error
-    return device
 
 
 @dataclass

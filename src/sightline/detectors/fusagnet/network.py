@@ -308,7 +308,16 @@ def fusagnet_loss(
     """
     forecast = functional.mse_loss(output.forecast, target).sqrt()
     reconstruction = functional.mse_loss(output.reconstruction, x)
-    sparsity = _sparsity(output.codes.flatten(1).sum(0), rho.to(x.dtype).view(-1))
+    activations = output.codes.flatten(1).sum(0)
+    if len(activations) == 1:
+        # The only unit has the whole share in any case.
+        sparsity = activations.sum() * 0.0
+    else:
+        # The divergence of the activations' shares from those of the target.
+        share = rho.to(x.dtype).view(-1).softmax(-1)
+        inside = share * (share.log() - activations.log_softmax(-1))
+        outside = (1 - share) * (torch.log1p(-share) - _log_of_others(activations))
+        sparsity = inside.sum() + outside.sum()
     total = alpha * forecast + (1 - alpha) * (reconstruction + beta * sparsity)
     return FuSAGNetLoss(
         forecast=forecast,
@@ -316,16 +325,6 @@ def fusagnet_loss(
         sparsity=sparsity,
         total=total,
     )
-
-
-def _sparsity(activations: Tensor, rho: Tensor) -> Tensor:
-    """Return the divergence of the activations' shares from those of the target."""
-    if len(activations) == 1:
-        return activations.sum() * 0.0  # the only unit has the whole share in any case
-    target = rho.softmax(-1)
-    inside = target * (target.log() - activations.log_softmax(-1))
-    outside = (1 - target) * (torch.log1p(-target) - _log_of_others(activations))
-    return inside.sum() + outside.sum()
 
 
 def _log_of_others(levels: Tensor) -> Tensor:

@@ -174,7 +174,7 @@ class TranAD(WindowedDetector):
     def native_alarms(
         self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
     ) -> NativeAlarms | None:
-        """Return TranAD's score and alarms; see `tranad.rule`."""
+        """Return TranAD's score and alarms; see `tranad_alarms`."""
         settings: TranADSettings = self.settings
         if settings.exported != "second":
             if rule is None:

@@ -94,19 +94,6 @@ def _exponential(peaks: Floats, why: str) -> Pareto:
     )
 
 
-def _too_few(peaks: Floats) -> str | None:
-    """Return why the peaks do not determine a shape; None if they do."""
-    if len(peaks) < LEAST_PEAKS:
-        return f"Only {len(peaks)} scores lie in the tail ({LEAST_PEAKS} are needed)"
-    n_distinct = len(np.unique(peaks))
-    if n_distinct < LEAST_DISTINCT:
-        return (
-            f"The tail has only {n_distinct} distinct scores "
-            f"({LEAST_DISTINCT} are needed)"
-        )
-    return None
-
-
 def fit_pareto(peaks: Floats, previous: Pareto | None = None) -> Pareto:
     """Return the most likely generalised Pareto law of peaks, guarded.
 
@@ -126,9 +113,13 @@ def fit_pareto(peaks: Floats, previous: Pareto | None = None) -> Pareto:
     from scipy.stats import genpareto
 
     # Peaks are only ever added: once there are enough there always are.
-    few = None if previous is not None and previous.shape else _too_few(peaks)
-    if few is not None:
-        return _exponential(peaks, few)
+    if previous is None or not previous.shape:
+        if (n := len(peaks)) < LEAST_PEAKS:
+            why = f"Only {n} scores lie in the tail ({LEAST_PEAKS} are needed)"
+            return _exponential(peaks, why)
+        if (n := len(np.unique(peaks))) < LEAST_DISTINCT:
+            why = f"The tail has only {n} distinct scores ({LEAST_DISTINCT} are needed)"
+            return _exponential(peaks, why)
     mean = float(peaks.mean())
     # SciPy's search takes steps of a fixed size, so peaks come in units of their mean.
     unit = peaks / mean
