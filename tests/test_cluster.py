@@ -398,7 +398,7 @@ class ToldBy:
 )
 def test_workers_that_lack_something_are_refused_at_once(answer, words):
     with refused("tcp://w:1", *words):
-        cluster_module.check_workers(ToldBy(answer), "tcp://s:1", [])
+        cluster_module.Cluster(ToldBy(answer), "tcp://s:1").check_workers([])
 
 
 def test_what_is_no_parquet_folder_is_refused():

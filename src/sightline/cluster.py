@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
@@ -43,6 +42,8 @@ PATIENCE_S = 10
 LOST_S = 60
 # Seconds between two looks whether the cluster is still there.
 _LOOK_S = 1.0
+# What Dask sets a level of its own for.
+_LOGGERS = ("distributed", "distributed.client")
 TABLES = ("train", "test", "calibration", "telemetry_train", "telemetry_test")
 
 T = TypeVar("T")
@@ -80,51 +81,44 @@ def on_cluster(stream: ResidualStream, address: str) -> Iterator[ResidualStream]
     >>> with on_cluster(stream, "tcp://10.0.0.5:8786") as shared:  # doctest: +SKIP
     ...     evaluation = evaluate(shared)
     """
+    files: list[Path] = []
+
+    def absolute(rows: ParquetRows) -> row_tables.Rows:
+        files.extend(path.absolute() for path in rows.files)
+        return replace(rows, files=tuple(files[-len(rows.files) :]))
+
     tables = {name: getattr(stream, name) for name in TABLES}
-    parquet = {
-        name: _with_absolute_paths(rows, name)
+    tables = {
+        name: _change(rows, absolute, name)
         for name, rows in tables.items()
         if rows is not None
     }
     dask = require("dask", extra="cluster", caller="A cluster")
     # A call takes along what it needs: energies and labels of the whole test, at most.
     large = dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"})
-    with connected(address) as client, large:
-        files = [path for rows in parquet.values() for path in _files(rows)]
-        check_workers(client, address, files)
-        runner = ClusterRunner(client, address)
-        parted = {name: _parted(rows, runner) for name, rows in parquet.items()}
-        yield stream.replace(**parted, notices=stream.notices)
+    with connected(address) as cluster, large:
+        cluster.check_workers(files)
+
+        def parted(rows: ParquetRows) -> row_tables.Rows:
+            parts = row_tables.Parts(_bounds(rows.group_starts), GRID_ROWS, cluster)
+            return row_tables.PartedRows(rows, parts)
+
+        tables = {name: _change(rows, parted, name) for name, rows in tables.items()}
+        yield stream.replace(**tables, notices=stream.notices)
 
 
-def _with_absolute_paths(
-    rows: row_tables.Rows, name: str
-) -> ParquetRows | row_tables.KeptRows:
-    """Return rows of Parquet files whose paths do not depend on the current folder."""
-    if isinstance(rows, ParquetRows):
-        return replace(rows, files=tuple(path.absolute() for path in rows.files))
+def _change(
+    rows: row_tables.Rows, change: Callable[[ParquetRows], row_tables.Rows], name: str
+) -> row_tables.Rows:
+    """Return a table with its rows of Parquet files changed."""
     if isinstance(rows, row_tables.KeptRows):
-        return row_tables.KeptRows(_with_absolute_paths(rows.rows, name), rows.keep)
+        return row_tables.KeptRows(_change(rows.rows, change, name), rows.keep)
+    if isinstance(rows, ParquetRows):
+        return change(rows)
     raise StreamError(
         f"`{name}` does not lie in Parquet files, which is what the workers of a "
         "cluster read: write the stream as a Parquet folder first, with "
         "sightline.write_stream(stream, 'folder')."
-    )
-
-
-def _files(rows: Any) -> tuple[Path, ...]:
-    """Return the Parquet files of a table."""
-    return rows.files if isinstance(rows, ParquetRows) else _files(rows.rows)
-
-
-def _parted(rows: row_tables.Rows, runner: "ClusterRunner") -> row_tables.Rows:
-    """Return the rows of Parquet files in parts that a runner computes."""
-    if isinstance(rows, row_tables.KeptRows):
-        return row_tables.KeptRows(_parted(rows.rows, runner), rows.keep)
-    if not isinstance(rows, ParquetRows):
-        raise TypeError(rows)
-    return row_tables.PartedRows(
-        rows, row_tables.Parts(_bounds(rows.group_starts), GRID_ROWS, runner)
     )
 
 
@@ -142,8 +136,8 @@ def _bounds(group_starts: Ints) -> Ints:
 
 
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
-    """Give a client of a cluster that has at least one worker.
+def connected(address: str) -> Iterator["Cluster"]:
+    """Give a cluster that has at least one worker.
 
     Parameters
     ----------
@@ -157,21 +151,17 @@ def connected(address: str) -> Iterator[Any]:
         registers within the same time.
     """
     distributed = require("distributed", extra="cluster", caller="A cluster")
-    # A client prints tracebacks of a cluster that is lost; our error says the same.
-    loggers = [
-        logging.getLogger(name)
-        for name in logging.root.manager.loggerDict
-        if name.split(".")[0] == "distributed"
-    ]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
+    # Tracebacks of a cluster that is lost are not printed: our error says the same.
+    loggers = {name: logging.getLogger(name) for name in _LOGGERS}
+    levels = {name: logger.level for name, logger in loggers.items()}
+    for logger in loggers.values():
         logger.setLevel(logging.CRITICAL)
     try:
         with _client(distributed, address) as client:
-            yield client
+            yield Cluster(client, address)
     finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)
+        for name, logger in loggers.items():
+            logger.setLevel(levels[name])
 
 
 def _client(distributed: Any, address: str) -> Any:
@@ -211,125 +201,7 @@ async def _check_scheduler(distributed: Any, address: str) -> None:
         raise ValueError(f"it is the address of a {identity['type']}")
 
 
-def check_workers(client: Any, address: str, files: Sequence[Path]) -> None:
-    """Raise `FileError` if some worker lacks this version of Sightline, or a file.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        A client of the cluster.
-    address : str
-        Address of its scheduler, for the message.
-    files : sequence of Path
-        Files of tables; a worker must see each of them with the same size.
-    """
-    sizes = {}
-    for path in files:
-        with reading(path):
-            sizes[str(path)] = path.stat().st_size
-
-    # A local function is sent by value, so that a worker without this module runs it.
-    def look() -> tuple[str | None, str | None]:
-        import os
-
-        try:
-            from sightline._version import __version__ as version
-        except ImportError:
-            return None, None
-        for path, size in sizes.items():
-            if not os.path.isfile(path) or os.path.getsize(path) != size:
-                return version, path
-        return version, None
-
-    for worker, (version, missing) in client.run(look).items():
-        if version != __version__:
-            has = "has no sightline" if version is None else f"has sightline {version}"
-            raise FileError(
-                f"{address}: worker {worker} {has}, but this machine has "
-                f"{__version__}: install the same version on all workers."
-            )
-        if missing is not None:
-            raise FileError(
-                f"{missing}: worker {worker} does not see the same file: put the "
-                "stream where all workers find it under the same path."
-            )
-
-
-class Patience:
-    """Ends the waiting for a cluster whose scheduler or last worker is gone.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        A client of the cluster.
-    address : str
-        Address of its scheduler, for error messages.
-    """
-
-    def __init__(self, client: Any, address: str) -> None:
-        self._client = client
-        self._address = address
-        # Since when there is nothing to wait for.
-        self._since: float | None = None
-
-    def check(self) -> dict[str, int]:
-        """Return the threads of each worker; none if there is no worker for now.
-
-        Raises
-        ------
-        FileError
-            If there has been no worker, or no answer, for `LOST_S` seconds.
-        """
-        # What a client raises while it reconnects, or after it gave up.
-        lost: tuple[type[BaseException], ...] = (Exception, asyncio.CancelledError)
-        try:
-            if self._client.status == "closed":
-                raise ConnectionError("closed")
-            count = self._client.scheduler.ncores
-            threads: dict[str, int] = self._client.sync(
-                count, callback_timeout=PATIENCE_S
-            )
-        except lost as error:
-            # A client that has closed does not come back.
-            is_over = self._client.status == "closed"
-            self._wait("its scheduler does not answer", error, is_over=is_over)
-            return {}
-        if threads:
-            self._since = None
-        else:
-            self._wait("its last worker is gone", None)
-        return threads
-
-    def value(self, future: Any) -> Any:
-        """Return the value of a call, or raise its error, as soon as it has ended.
-
-        The value may still lie on a worker; one that is lost meanwhile is noticed.
-        """
-        ended = Event()
-        future.add_done_callback(lambda _: ended.set())
-        while not ended.wait(_LOOK_S):
-            self.check()
-        while True:
-            try:
-                return future.result(timeout=LOST_S)
-            except TimeoutError:
-                self.check()
-
-    def _wait(
-        self, what: str, cause: BaseException | None, *, is_over: bool = False
-    ) -> None:
-        """Raise `FileError` if that has lasted too long."""
-        now = time.monotonic()
-        self._since = self._since or now
-        if is_over or now - self._since >= LOST_S:
-            raise FileError(
-                f"{self._address}: the cluster was lost during the work: {what} "
-                f"(waited {now - self._since:.0f} s): look at the logs of its "
-                "scheduler and workers, give each worker 2 GiB, and run again."
-            ) from cause
-
-
-class ClusterRunner:
+class Cluster:
     """Runs calls on the workers of a cluster; Dask's scheduler places them.
 
     Parameters
@@ -341,8 +213,80 @@ class ClusterRunner:
     """
 
     def __init__(self, client: Any, address: str) -> None:
-        self._client = client
+        self.client = client
         self._address = address
+        # Since when there is nothing to wait for.
+        self._since: float | None = None
+
+    def check_workers(self, files: Sequence[Path]) -> None:
+        """Raise `FileError` if some worker lacks this version of Sightline, or a file.
+
+        Parameters
+        ----------
+        files : sequence of Path
+            Files of tables; a worker must see each of them with the same size.
+        """
+        sizes = {}
+        for path in files:
+            with reading(path):
+                sizes[str(path)] = path.stat().st_size
+
+        # A local function is sent by value: a worker without this module runs it.
+        def look() -> tuple[str | None, str | None]:
+            import os
+
+            try:
+                from sightline._version import __version__ as version
+            except ImportError:
+                return None, None
+            for path, size in sizes.items():
+                if not os.path.isfile(path) or os.path.getsize(path) != size:
+                    return version, path
+            return version, None
+
+        for worker, (version, missing) in self.client.run(look).items():
+            if version != __version__:
+                has = f"has sightline {version}" if version else "has no sightline"
+                raise FileError(
+                    f"{self._address}: worker {worker} {has}, but this machine has "
+                    f"{__version__}: install the same version on all workers."
+                )
+            if missing is not None:
+                raise FileError(
+                    f"{missing}: worker {worker} does not see the same file: put the "
+                    "stream where all workers find it under the same path."
+                )
+
+    def check(self) -> dict[str, int]:
+        """Return the threads of each worker; none if there is no worker for now.
+
+        Raises
+        ------
+        FileError
+            If there has been no worker, or no answer, for `LOST_S` seconds.
+        """
+        threads: dict[str, int] = {}
+        cause: BaseException | None = None
+        try:
+            if self.client.status == "closed":
+                raise ConnectionError("closed")
+            count = self.client.scheduler.ncores
+            threads = self.client.sync(count, callback_timeout=PATIENCE_S)
+        # What a client raises while it reconnects, or after it gave up.
+        except (Exception, asyncio.CancelledError) as error:
+            cause = error
+        now = time.monotonic()
+        self._since = None if threads else self._since or now
+        # A client that has closed does not come back.
+        is_over = self.client.status == "closed"
+        if self._since is not None and (is_over or now - self._since >= LOST_S):
+            lost = "scheduler does not answer" if cause else "last worker is gone"
+            raise FileError(
+                f"{self._address}: the cluster was lost during the work: its {lost} "
+                f"(waited {now - self._since:.0f} s): look at the logs of its "
+                "scheduler and workers, give each worker 2 GiB, and run again."
+            ) from cause
+        return threads
 
     def run(
         self, calls: Iterable[Callable[[], T]], done: Callable[[int], None]
@@ -362,18 +306,15 @@ class ClusterRunner:
         ------
         FileError
             If the scheduler, the last worker, or the same call's worker several times
-            is lost; see `Patience`.
+            is lost; see `check`.
         """
         distributed = require("distributed", extra="cluster", caller="A cluster")
         lost = (distributed.KilledWorker, distributed.CancelledError, OSError)
-        patience = Patience(self._client, self._address)
-        futures = [
-            self._client.submit(_run_call, call, pure=False, key=_key(call))
-            for call in calls
-        ]
+        self._since = None
+        futures = [self._submitted(call) for call in calls]
         try:
             for k, future in enumerate(futures):
-                value = patience.value(future)
+                value = self._value(future)
                 done(k)
                 yield value
         except FileError:
@@ -387,17 +328,30 @@ class ClusterRunner:
         finally:
             # A scheduler that is gone needs no farewell.
             with suppress(Exception):
-                self._client.cancel(futures)
+                self.client.cancel(futures)
 
     def n_threads(self) -> int:
         """Return the number of threads of all workers, at least 1."""
-        return max(sum(Patience(self._client, self._address).check().values()), 1)
+        return max(sum(self.check().values()), 1)
 
+    def _submitted(self, call: Callable[[], Any]) -> Any:
+        """Return the future of a call; its name tells Dask which take about as long."""
+        name = getattr(getattr(call, "func", call), "__name__", "call")
+        key = f"{name}-{uuid4().hex}"
+        return self.client.submit(_run_call, call, pure=False, key=key)
 
-def _key(call: Callable[[], Any]) -> str:
-    """Return a key of a task; its name tells Dask which calls take about as long."""
-    function = call.func if isinstance(call, partial) else call
-    return f"{getattr(function, '__name__', 'call')}-{uuid4().hex}"
+    def _value(self, future: Any) -> Any:
+        """Return the value of a call, or raise its error, as soon as it has ended."""
+        ended = Event()
+        future.add_done_callback(lambda _: ended.set())
+        while not ended.wait(_LOOK_S):
+            self.check()
+        while True:
+            # The value may still lie on a worker, which may be lost meanwhile.
+            try:
+                return future.result(timeout=LOST_S)
+            except TimeoutError:
+                self.check()
 
 
 def _run_call(call: Callable[[], T]) -> T:

@@ -308,7 +308,15 @@ def staged_folder(target: Path, *, whole: bool = False) -> Iterator[Path]:
             if is_filled:
                 _move_all(_moves(partial, target))
             elif target.exists():
-                _swap(partial, target)
+                # In place of the existing one, which is restored if that fails.
+                before = _hidden(target, _BEFORE)
+                os.rename(target, before)
+                try:
+                    os.rename(partial, target)
+                except OSError:
+                    os.rename(before, target)
+                    raise
+                shutil.rmtree(before, ignore_errors=True)
             else:
                 os.rename(partial, target)
         finally:
@@ -353,7 +361,13 @@ def sole_writer(target: Path) -> Iterator[None]:
     (None, None)
     """
     target = _resolved(target)
-    path = _lock_of(target)
+    # The lock lies beside the target; in it, if it is a folder below one where nothing
+    # can be written, such as a disk.
+    is_bound = target.is_dir() and not os.access(target.parent, os.W_OK)
+    if is_bound or not target.name:
+        path = target / _LOCK
+    else:
+        path = target.with_name(f".{target.name}{_LOCK}")
     held: set[Path] = _HELD.__dict__.setdefault("paths", set())
     # What is not complete yet has one writer, which holds the lock of its target.
     is_within = any(is_staged(Path(part)) for part in target.parts)
@@ -361,7 +375,9 @@ def sole_writer(target: Path) -> Iterator[None]:
         yield
         return
     with writing(target):
-        created = _make_parents(path.parent)
+        above = (path.parent, *path.parent.parents)
+        created = [folder for folder in above if not folder.exists()]
+        path.parent.mkdir(parents=True, exist_ok=True)
         lock = _acquired(path, target)
     try:
         held.add(path)
@@ -389,24 +405,6 @@ def _resolved(target: Path) -> Path:
         raise FileError(
             f"{target}: cannot be written ({brief(error)}): name another place."
         ) from error
-
-
-def _lock_of(target: Path) -> Path:
-    """Return where the lock of a target lies: beside it.
-
-    In it, if it is a folder below one where nothing can be written, such as a disk.
-    """
-    is_bound = target.is_dir() and not os.access(target.parent, os.W_OK)
-    if is_bound or not target.name:
-        return target / _LOCK
-    return target.with_name(f".{target.name}{_LOCK}")
-
-
-def _make_parents(folder: Path) -> list[Path]:
-    """Create a folder and those above it; return the new ones, the deepest first."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing
 
 
 def _acquired(path: Path, target: Path) -> "BaseFileLock | None":
@@ -462,18 +460,6 @@ def is_staged(path: Path) -> bool:
     return path.name.startswith(".") and path.suffix in (_PARTIAL, _BEFORE)
 
 
-def _swap(partial: Path, target: Path) -> None:
-    """Put a folder in place of an existing one; if that fails, restore it."""
-    before = _hidden(target, _BEFORE)
-    os.rename(target, before)
-    try:
-        os.rename(partial, target)
-    except OSError:
-        os.rename(before, target)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
-
-
 def _moves(source: Path, target: Path) -> list[tuple[Path, Path]]:
     """Return pairs of (file, destination); files that readers wait for come last."""
     moves = []
@@ -493,7 +479,13 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
     is_done = False
     try:
         for path, place in moves:
-            before = _saved(place, path.with_name(f"{path.name}.before"))
+            before = None
+            if place.exists():
+                before = path.with_name(f"{path.name}.before")
+                try:
+                    os.link(place, before)
+                except OSError:  # a file system without links
+                    shutil.copy2(place, before)
             os.replace(path, place)
             placed.append((place, before))
         is_done = True
@@ -506,17 +498,6 @@ def _move_all(moves: Sequence[tuple[Path, Path]]) -> None:
                     shutil.rmtree(place)
                 else:
                     place.unlink()
-
-
-def _saved(place: Path, before: Path) -> Path | None:
-    """Save an existing file under a second name; return it, or None if none exists."""
-    if not place.exists():
-        return None
-    try:
-        os.link(place, before)
-    except OSError:  # a file system without links
-        shutil.copy2(place, before)
-    return before
 
 
 def _hidden(target: Path, suffix: str) -> Path:

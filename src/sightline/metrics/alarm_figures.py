@@ -256,12 +256,14 @@ def attack_intervals(
     lengths = runs.rows.lengths
     gamma = draws_of(len(lengths), rng)
     near = alarm.affiliation(runs)
+    precisions = near["each_precision"]
+    listed = precisions if isinstance(precisions, list) else []
     means = {
         "range_recall": alarm.range_recalls(runs),
         "etapr_recall": alarm.etapr_recalls(runs),
         "affiliation_recall": np.array(near["each_recall"], dtype=np.float64),
         "affiliation_precision": np.array(
-            [np.nan if v is None else v for v in _listed(near["each_precision"])]
+            [np.nan if value is None else value for value in listed]
         ),
     }
     hits, n = int((runs.touching > 0).sum()), len(lengths)
@@ -285,10 +287,6 @@ def attack_intervals(
         f1 = alarm.pak(runs, k=k)["f1"]
         ranges[key] = _closed(interval_of(f1 if isinstance(f1, float) else None, ends))
     return ranges
-
-
-def _listed(value: alarm.Output) -> list[float | None]:
-    return value if isinstance(value, list) else []
 
 
 def draws_of(n_attacks: int, rng: np.random.Generator) -> Floats:

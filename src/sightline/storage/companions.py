@@ -580,9 +580,13 @@ def write_review_list(
         reviewed = [row for row in earlier if row.is_reviewed]
         columns += [c for row in reviewed for c in row.cells if c not in columns]
     columns = list(dict.fromkeys(columns))
-    found = [_row(episode, stream) for episode in episodes]
-    rows = [row for row in found if not _is_listed(row, reviewed)]
-    rows = sorted([*reviewed, *rows], key=lambda row: row.span)
+    rows = [*reviewed]
+    for row in (_row(episode, stream) for episode in episodes):
+        # Times in the list are whole seconds.
+        first, last = np.floor(row.span[0]), np.ceil(row.span[1])
+        if not any(r.span[0] <= last and r.span[1] >= first for r in reviewed):
+            rows.append(row)
+    rows.sort(key=lambda row: row.span)
     with (
         staged_file(path) as partial,
         open(
@@ -653,10 +657,3 @@ def _row(episode: Episode, stream: ResidualStream) -> ReviewRow:
         "note": "",
     }
     return ReviewRow(cells=cells, span=span, decision=EpisodeDecision.UNKNOWN)
-
-
-def _is_listed(row: ReviewRow, reviewed: Sequence[ReviewRow]) -> bool:
-    """Return whether a row overlaps one that was reviewed."""
-    # Times in the list are whole seconds.
-    first, last = np.floor(row.span[0]), np.ceil(row.span[1])
-    return any(one.span[0] <= last and one.span[1] >= first for one in reviewed)

@@ -72,7 +72,13 @@ def read_npz(path: Path) -> ResidualStream:
         }
         for name in _NAMES:
             if name in arrays:
-                given[name] = _texts(arrays[name], name)
+                array = arrays[name]
+                if array.ndim != 1 or array.dtype.kind not in "US":
+                    raise StreamError(
+                        f"`{name}` must be a list of names; got shape {array.shape} of "
+                        f"type {array.dtype}."
+                    )
+                given[name] = [_text(item, name) for item in array.tolist()]
         if "segments_json" in arrays:
             given["segments"] = metadata.attacks_from(_json(arrays, "segments_json"))
         if "meta_json" in arrays:
@@ -107,16 +113,6 @@ def write_npz(stream: ResidualStream, path: Path) -> None:
     arrays["meta_json"] = np.array(metadata.plain_json(metadata.facts_json(stream)))
     with staged_file(path) as partial, open(partial, "wb") as handle:
         np.savez(handle, allow_pickle=False, **arrays)
-
-
-def _texts(array: npt.NDArray[Any], name: str) -> list[str]:
-    """Return an array of text or UTF-8 bytes as a list of names."""
-    if array.ndim != 1 or array.dtype.kind not in "US":
-        raise StreamError(
-            f"`{name}` must be a list of names; got shape {array.shape} of type "
-            f"{array.dtype}."
-        )
-    return [_text(item, name) for item in array.tolist()]
 
 
 def _text(value: object, name: str) -> str:

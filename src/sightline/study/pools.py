@@ -39,7 +39,7 @@ from uuid import uuid4
 
 import msgspec
 
-from sightline.cluster import Patience, check_workers, connected
+from sightline.cluster import connected
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
 from sightline.files import brief
@@ -399,9 +399,9 @@ def run_on_cluster(
     """
     if not cells:
         return
-    with connected(address) as client:
-        cache = cache.absolute()
-        check_workers(client, address, [])
+    with connected(address) as cluster:
+        cache, client = cache.absolute(), cluster.client
+        cluster.check_workers([])
         _check_shared(client, cache)
         board.n_slots = max(sum(client.nthreads().values()), 1)
         topic = f"sightline-{uuid4().hex}"
@@ -419,13 +419,12 @@ def run_on_cluster(
             )
         open_cells = {cell.name: cell for cell in cells}
         try:
-            patience = Patience(client, address)
             while open_cells:
                 interrupted()
                 try:
                     name, event = events.get(timeout=_LOOK_S)
                 except Empty:
-                    patience.check()
+                    cluster.check()
                     continue
                 if name not in open_cells:
                     continue
