@@ -18,7 +18,6 @@ from sightline.evaluation.protocol import SWITCHES, Protocol
 from sightline.evaluation.result import Evaluation, Interval
 from sightline.figures import FIGURES, Figure, FigureEntry, published
 from sightline.metrics.alarm_figures import AlarmFigure
-from sightline.metrics.probe import AlarmMetrics
 from sightline.report.charts import JsonObject
 from sightline.report.entries import (
     Entry,
@@ -353,53 +352,13 @@ def _paper_cell(entry: Entry, figure: Figure, over_seeds: Interval | None) -> Pa
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class LimitRow:
-    """The p99 rule of a detector with its limit from train, and set in hindsight.
-
-    Parameters
-    ----------
-    detector : str
-        Its name on the page.
-    by_train, in_hindsight : tuple of str
-        F1, precision, recall, attacks with an alarm, share of attack-free time in
-        alarm, by each of the two limits.
-    cost : str
-        F1 in hindsight minus F1 by train, with its sign: what drift costs.
-    """
-
-    detector: str
-    by_train: tuple[str, ...]
-    in_hindsight: tuple[str, ...]
-    cost: str
-
-
-def limit_table(entries: Sequence[Entry]) -> list[LimitRow]:
-    """Return what the limit from train costs each detector, against one in hindsight.
+def with_two_limits(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the detectors whose p99 rule was also judged with a limit in hindsight.
 
     Entries without attacks, and results that do not know the second limit, are left
-    out. Figures are of the first seed.
+    out.
     """
-
-    def figures(alarms: AlarmMetrics) -> tuple[str, ...]:
-        scores = (alarms.f1, alarms.precision, alarms.recall)
-        hits = text.UNKNOWN if alarms.hits is None else str(alarms.hits)
-        return (*map(text.score, scores), hits, text.share(alarms.false_alarm_rate, 1))
-
-    rows = []
-    for entry in entries:
-        e = entry.evaluation
-        cost, hindsight = e.drift_cost, e.probe_test_calibrated
-        if cost is not None and hindsight is not None:
-            rows.append(
-                LimitRow(
-                    detector=entry.label,
-                    by_train=figures(e.probe),
-                    in_hindsight=figures(hindsight),
-                    cost=f"{cost:+.3f}".replace("-", "\N{MINUS SIGN}"),
-                )
-            )
-    return rows
+    return [entry for entry in entries if entry.evaluation.drift_cost is not None]
 
 
 def protocol_note(entries: Sequence[Entry]) -> str:

@@ -49,6 +49,7 @@ from sightline.report.redaction import redacted, what_remains
 from sightline.rules.advice import count_words, is_over
 from sightline.storage import Given, results_of
 from sightline.text import (
+    MINUS,
     correlation,
     duration,
     mean_count,
@@ -57,6 +58,7 @@ from sightline.text import (
     on_testbed,
     per_day,
     probability,
+    score,
     share,
     slug,
 )
@@ -274,7 +276,7 @@ def page_tables(
         "ranks": {row.testbed: row for row in comparison.ranks},
         "differences": {t: figure_tables.differences(comparison, t) for t in testbeds},
         "not_compared": figure_tables.not_compared(comparison),
-        "limits": {t: figure_tables.limit_table(group) for t, group in groups.items()},
+        "limits": {t: figure_tables.with_two_limits(g) for t, g in groups.items()},
         "protocols": {t: figure_tables.protocol_note(g) for t, g in groups.items()},
         "hindsight": HINDSIGHT,
         "kept_words": KEPT_WORDS,
@@ -361,6 +363,8 @@ def _environment() -> "jinja2.Environment":
         ),
         "figure": lambda name: FIGURES[name].name,
         "number": number,
+        "score": score,
+        "signed": lambda value: f"{value:+.3f}".replace("-", MINUS),
         "share": lambda value: share(value, 1),
         "whole_share": share,
         "duration": duration,
