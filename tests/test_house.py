@@ -113,7 +113,7 @@ def test_evaluate_reads_from_top_to_bottom_in_one_screen():
     walk = next(
         node
         for node in nodes_of(path)
-        if isinstance(node, FUNCTIONS) and node.name == "evaluate"
+        if isinstance(node, FUNCTIONS) and node.name == "_evaluate"
     )
     n_lines = walk.end_lineno - walk.body[1].lineno + 1
     assert n_lines <= 60
