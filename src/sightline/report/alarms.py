@@ -88,7 +88,8 @@ def better_rules(entry: Entry) -> BetterRules | None:
         refused = evaluation.rules_refused
         text = f"No alarm rule was made: {refused}"
         return None if refused is None else BetterRules(advice=text)
-    diagnosis, repairs = evaluation.diagnosis, ()
+    diagnosis = evaluation.diagnosis
+    repairs: tuple[str, ...] = ()
     # Repairs are silent where causes cannot be told apart.
     if diagnosis is not None and diagnosis.advice_withheld is None:
         sentences = (one.sentence for one in (evaluation.repairs or {}).values())
