@@ -8,7 +8,6 @@ elsewhere.
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -131,7 +130,9 @@ def measure_attacks(
     )
 
 
-def _standardised(energies: Energies, test: ScoredTest, p: int) -> dict[str, Any]:
+def _standardised(
+    energies: Energies, test: ScoredTest, p: int
+) -> dict[str, float | None]:
     """Return the figures that units may decide, with each channel in its own spread.
 
     All None without attacks.
@@ -145,7 +146,9 @@ def _standardised(energies: Energies, test: ScoredTest, p: int) -> dict[str, Any
     return {f"standardised_{key}": value for key, value in figures.items()}
 
 
-def _by_energy(test: ScoredTest, normal: Floats, energy: Floats) -> dict[str, Any]:
+def _by_energy(
+    test: ScoredTest, normal: Floats, energy: Floats
+) -> dict[str, float | None]:
     """Return what the p99 rule and the ranks would be by another energy.
 
     `normal` is that of train, `energy` that of the test.

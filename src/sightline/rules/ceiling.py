@@ -300,20 +300,9 @@ def with_sentences(ceiling: Ceiling) -> Ceiling:
     return replace(ceiling, rules=tuple(rules))
 
 
-def rule_words(name: str) -> str:
-    """Return what a rule is called within a sentence.
-
-    Examples
-    --------
-    >>> rule_words("all"), rule_words("own")
-    ("rule 'all'", 'your own rule')
-    """
-    return PRESENT_WORDS.get(name, f"rule {name!r}")
-
-
 def _sentence(ceiling: Ceiling, rule: RuleAtCeiling) -> str:
     """Return how one rule stands to the ceiling, in words."""
-    name = rule_words(rule.rule)
+    name = PRESENT_WORDS.get(rule.rule, f"rule {rule.rule!r}")
     subject = name[0].upper() + name[1:]
     raised = f"{subject} started no alarm in it"
     if rule.delay_s is not None:
