@@ -11,12 +11,10 @@ use; and the functions and files that `sightline evaluate` of README's stream an
 """
 
 import ast
-import io
 import sys
 import threading
-import tokenize
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,22 +85,15 @@ def class_names_twice() -> dict[str, list[str]]:
     return {name: at for name, at in sorted(places.items()) if len(at) > 1}
 
 
-def names_in(text: str) -> Iterator[str]:
-    """Yield every name in a source, once for each place."""
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.NAME:
-            yield token.string
-
-
 def private_functions() -> dict[str, int]:
     """Return how often each private function of a module is used, in that module."""
     uses: dict[str, int] = {}
     for path, tree in trees().items():
-        counts = Counter(names_in(sources()[path]))
+        counts = Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
         for node in tree.body:
             if isinstance(node, FUNCTIONS) and node.name.startswith("_"):
                 place = f"{path.relative_to(PACKAGE)}:{node.lineno} {node.name}"
-                uses[place] = counts[node.name] - 1
+                uses[place] = counts[node.name]
     return uses
 
 

@@ -75,6 +75,7 @@ __all__ = [
     "AttackTruth",
     "Drift",
     "PlannedAttack",
+    "PlantDrift",
     "Scenario",
     "Simulation",
     "TankBalance",
@@ -195,7 +196,7 @@ _SETPOINT_SHIFT = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drift:
+class PlantDrift:
     """What changes between train and test; each is "none", "mild" or "strong".
 
     docs/waterworks.md lists the amounts.
@@ -242,7 +243,7 @@ class Drift:
             object.__setattr__(self, field.name, Strength(strength))
 
     @classmethod
-    def of(cls, text: str) -> Drift:
+    def of(cls, text: str) -> PlantDrift:
         """Return a drift from text: one strength for all options, or for some.
 
         Examples
@@ -272,7 +273,11 @@ class Drift:
         return ", ".join(f"{k} {s}" for k, s in strengths.items() if s != "none")
 
 
-def conditions_of(drift: Drift) -> p.Conditions:
+# What scenarios of users call it.
+Drift = PlantDrift
+
+
+def conditions_of(drift: PlantDrift) -> p.Conditions:
     """Return a drift in the form that the compiled process reads.
 
     Without drift all factors are 1, all shifts 0, and set-points are `SETPOINTS`.
@@ -312,11 +317,11 @@ class WaterworksSimulation(Simulation):
 
     Parameters
     ----------
-    drift : Drift
+    drift : PlantDrift
         How the plant changed between train and test.
     """
 
-    drift: Drift
+    drift: PlantDrift
 
     def options(self) -> dict[str, object]:
         """Return the drift, for truth.json."""
@@ -328,7 +333,7 @@ def simulate(
     days_train: float | None = None,
     days_test: float | None = None,
     seed: int = 1,
-    drift: Drift | None = None,
+    drift: PlantDrift | None = None,
     scenario: Scenario | None = None,
     quick: bool = False,
     recovery_labels: bool = True,
@@ -344,7 +349,7 @@ def simulate(
         Days of plant time: 7 and 4 by default, 1 and 0.5 if quick.
     seed : int
         Seed of all random numbers, 0 or more.
-    drift : Drift, optional
+    drift : PlantDrift, optional
         How the plant changes between train and test; not at all by default.
     scenario : Scenario, optional
         The attacks; by default the shipped ones that fit into test.
@@ -387,13 +392,13 @@ def simulate(
 
     usual = QUICK_DAYS if quick else USUAL_DAYS
     length = RunLength.checked(days_train, days_test, usual, 1, seed)
-    worn = drift or Drift()
+    worn = drift or PlantDrift()
     if scenario is None:
         planned = quick_scenario if quick else default_scenario
         scenario = planned(length.n_test / DAY_S)
 
     def warmed_up() -> WaterworksPlant:
-        return WaterworksPlant.warmed_up(length.seed, conditions_of(Drift()))
+        return WaterworksPlant.warmed_up(length.seed, conditions_of(PlantDrift()))
 
     return simulate_plant(
         WaterworksSimulation,
