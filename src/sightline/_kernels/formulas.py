@@ -194,7 +194,7 @@ def build_products(
         squares[r] += total
 
 
-class ProductMoments(NamedTuple):
+class ProductSums(NamedTuple):
     """Sums over some rows, for the products that may explain a target.
 
     `n_rows` is their number. `own` has for each target: the square of its last value,
@@ -213,8 +213,8 @@ class ProductMoments(NamedTuple):
 def search_products(
     inputs: Sets,
     targets: Ints,
-    fitted: ProductMoments,
-    other: ProductMoments,
+    fitted: ProductSums,
+    other: ProductSums,
     least_left: float,
     best: Floats,
     sets: Sets,

@@ -409,7 +409,7 @@ class FormulaRanking:
         state: SearchState,
     ) -> None:
         """Judge all products that begin with these channels."""
-        from sightline._kernels.formulas import ProductMoments, search_products
+        from sightline._kernels.formulas import ProductSums, search_products
 
         products = product_sums(heads, self.inner, prepared_rows)
         gram, other = self.inner.gram
@@ -417,7 +417,7 @@ class FormulaRanking:
         k = np.arange(m)
         n_fitted = self.transitions.n_fitted
         fitted, rest = (
-            ProductMoments(
+            ProductSums(
                 float(n_rows),
                 np.column_stack(
                     [g[k, k], g[k, m + k], g[m + k, m + k], g[k, -1], g[m + k, -1]]
