@@ -22,6 +22,7 @@ def _importable(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(HERE))
 
 
+@pytest.mark.slow
 def test_a_cluster_gives_the_same_bits_as_this_machine(tmp_path):
     plan = small_plan(
         {

@@ -125,6 +125,7 @@ def shortened(roots):
     )
 
 
+@pytest.mark.slow
 def test_the_papers_grid_comes_out_beside_the_papers_figures(tmp_path, roots):
     study = run_study(shortened(roots), tmp_path / "out")
     assert study.failed == {}

@@ -294,6 +294,7 @@ def killed_when(process, is_time, patience=120):
     process.wait()
 
 
+@pytest.mark.slow
 def test_a_study_killed_three_times_gives_the_same_bits(tmp_path):
     whole, cut, cache = tmp_path / "whole", tmp_path / "cut", tmp_path / "cut-cache"
     assert begun(whole, tmp_path / "whole-cache").wait(300) == 0
