@@ -47,7 +47,6 @@ def check(names, folder, monkeypatch):
     assert time.monotonic() - begin < 600 + 60 * len(names)
 
 
-@pytest.mark.slow
 def test_a_study_of_misbehaving_detectors_ends(tmp_path, monkeypatch):
     check(FEW, tmp_path, monkeypatch)
 
