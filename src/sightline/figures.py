@@ -1,7 +1,7 @@
 """Every figure once: its key, name, symbol, direction, format and what it means.
 
 A figure is a number by which detectors are judged. `FIGURES` has one entry for each;
-whoever shows, writes or explains a figure asks it: terminal, page, glossary and
+all that shows, writes or explains a figure reads it: terminal, page, glossary and
 tooltips, CSV and LaTeX, JSON schema, intervals, and the tests of `docs/metrics.md`.
 
 To add a figure, touch two files:

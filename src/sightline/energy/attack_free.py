@@ -27,7 +27,7 @@ ENERGY_BLOCK_ROWS: Final = 20
 BACK: Final = 3
 FAR_QUANTILE: Final = 0.99
 LEAST_FAR: Final = 20
-# It lasts at most so many lengths of the attack, so many seconds, or so many rows.
+# It lasts at most this many lengths of the attack, seconds, or rows.
 CAP_LENGTHS: Final = 3
 CAP_S: Final = 3600.0
 CAP_ROWS: Final = 36

@@ -11,7 +11,7 @@ from rich.text import Text
 from sightline.show.table import RecordTable
 from sightline.terminal import Terminal
 
-# From so many columns on there is less space between them.
+# From this many columns on there is less space between them.
 _MANY_COLUMNS = 8
 
 
