@@ -2,7 +2,7 @@
 
 A figure is a number by which detectors are judged. `FIGURES` has one entry for each;
 all that shows, writes or explains a figure reads it: terminal, page, glossary and
-tooltips, CSV and LaTeX, JSON schema, intervals, and the tests of `docs/metrics.md`.
+tooltips, CSV and LaTeX, intervals, and the tests of `docs/metrics.md`.
 
 To add a figure, touch two files:
 
