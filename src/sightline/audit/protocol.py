@@ -6,23 +6,20 @@ page carry what they found. A wrong finding costs as much trust as a missed one:
 that cannot tell says nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.audit.attack_facts import STILL, AttackFacts
+from sightline.audit.attack_facts import STILL
 from sightline.audit.codes import Finding, Severity, by_severity, finding
 from sightline.audit.columns import row_hashes, stretches_of_hashes
 from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
 from sightline.data.segments import run_bounds
-from sightline.data.stream import ResidualStream
-from sightline.energy.energy import Energies, ScoredTest
-from sightline.metrics.window_kl import WindowEnergies
 from sightline.text import duration, names, plural, share
 
 if TYPE_CHECKING:
@@ -53,34 +50,24 @@ class Linted:
 
     Parameters
     ----------
-    stream : ResidualStream
-        Residuals, own alarms and score, time stamps and `meta`.
-    scored, test : Energies, ScoredTest
-        Energies, labels, attacks.
-    windows : WindowEnergies
-        D_FULL of the attacks and of attack-free windows of their length.
+    scored : ScoredStream
+        The stream with its energies, windows, attacks and what the telemetry says.
     measures : StreamMeasures
         The figures.
-    facts : sequence of AttackFacts
-        What the telemetry says of each attack; without p-values if there is none.
     """
 
-    stream: ResidualStream
-    scored: Energies
-    test: ScoredTest
-    windows: WindowEnergies
+    scored: "ScoredStream"
     measures: "StreamMeasures"
-    facts: Sequence[AttackFacts] = ()
 
     @cached_property
     def some_train(self) -> Floats:
         """At most `MOST_ROWS` evenly spaced rows of train."""
-        return _some(self.stream.train)
+        return _some(self.scored.stream.train)
 
     @cached_property
     def some_test(self) -> Floats:
         """The same of test."""
-        return _some(self.stream.test)
+        return _some(self.scored.stream.test)
 
 
 def lint_stream(
@@ -98,15 +85,8 @@ def lint_stream(
     tuple of Finding
         The most serious first; empty if no check found anything.
     """
-    linted = Linted(
-        scored.stream,
-        scored.energies,
-        scored.test,
-        scored.windows,
-        measures,
-        scored.facts,
-    )
-    if parts_of(linted.stream.test) is not None:
+    linted = Linted(scored, measures)
+    if parts_of(linted.scored.stream.test) is not None:
         # On a cluster: only what needs no rows.
         return by_severity(one for check in OF_FIGURES for one in check(linted))
     return by_severity(one for check in CHECKS for one in check(linted))
@@ -117,7 +97,7 @@ def lint_stream(
 
 def check_limit(linted: Linted) -> Iterator[Finding]:
     """SL101: the own rule looks at the test, or its limit is the best of all."""
-    rule = linted.stream.meta.get("native_rule")
+    rule = linted.scored.stream.meta.get("native_rule")
     looks_at = rule.get("looks_at") if isinstance(rule, Mapping) else None
     if looks_at:
         yield finding(
@@ -126,12 +106,12 @@ def check_limit(linted: Linted) -> Iterator[Finding]:
             remedy="Choose a rule that looks at nothing of the test.",
         )
         return
-    score, alarms = linted.stream.score, linted.test.own_alarms
-    if score is None or alarms is None or len(linted.test.attacks) < 2:
+    score, alarms = linted.scored.stream.score, linted.scored.test.own_alarms
+    if score is None or alarms is None or len(linted.scored.test.attacks) < 2:
         return
     if not alarms.any() or alarms.all() or score[alarms].min() <= score[~alarms].max():
         return
-    labels = linted.test.labels
+    labels = linted.scored.test.labels
     used = labels >= 0
     order = np.argsort(-score[used], kind="stable")
     hits = np.cumsum(labels[used][order] == ATTACK)
@@ -149,7 +129,7 @@ def check_limit(linted: Linted) -> Iterator[Finding]:
 
 def check_scaler(linted: Linted) -> Iterator[Finding]:
     """SL102: the test was scaled by its own range, or by its own mean and spread."""
-    settings = linted.stream.meta.get("detector_settings")
+    settings = linted.scored.stream.meta.get("detector_settings")
     if isinstance(settings, Mapping) and settings.get("test_scaling") == "own":
         yield finding(
             "SL102",
@@ -157,7 +137,7 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
             remedy="Set test_scaling to 'train'.",
         )
         return
-    if linted.stream.test.n_rows < 100:
+    if linted.scored.stream.test.n_rows < 100:
         return
     # All rows are read only if some rows allow that they were scaled by themselves.
     some = linted.some_test
@@ -168,7 +148,7 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
     likely = max(int(is_unit.sum()), int(is_range.sum()))
     if likely < 0.8 * max(int((spread > 0).sum()), 1):
         return
-    rows, p = linted.stream.test, linted.stream.p
+    rows, p = linted.scored.stream.test, linted.scored.stream.p
     total, squares = np.zeros(p), np.zeros(p)
     low, high = np.full(p, np.inf), np.full(p, -np.inf)
     for chunk in rows.chunks():
@@ -184,7 +164,10 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
     moves = spread > 0
     for is_own, what in (
         (is_unit, "mean 0 and spread 1"),
-        (is_range & (linted.stream.p > 1), "a range from exactly 0 to exactly 1"),
+        (
+            is_range & (linted.scored.stream.p > 1),
+            "a range from exactly 0 to exactly 1",
+        ),
     ):
         n_own = int((is_own & moves).sum())
         if moves.any() and n_own >= 0.9 * moves.sum():
@@ -198,7 +181,7 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
 
 def check_adjustment(linted: Linted) -> Iterator[Finding]:
     """SL103: own alarms begin and end with the labels where nothing stands out."""
-    alarms, test = linted.test.own_alarms, linted.test
+    alarms, test = linted.scored.test.own_alarms, linted.scored.test
     if alarms is None:
         return
     starts, stops = run_bounds(alarms, test.breaks)
@@ -208,7 +191,11 @@ def check_adjustment(linted: Linted) -> Iterator[Finding]:
     if len(exact) < 2 or len(exact) < 0.7 * len(attacks):
         return
     # A true alarm fills an attack only where every row of it stands out.
-    score = linted.stream.score if linted.stream.score is not None else test.energy
+    score = (
+        linted.scored.stream.score
+        if linted.scored.stream.score is not None
+        else test.energy
+    )
     calm = score[test.attack_free.by_label & ~alarms]
     if not len(calm):
         return
@@ -229,7 +216,7 @@ def check_adjustment(linted: Linted) -> Iterator[Finding]:
 
 def check_lag(linted: Linted) -> Iterator[Finding]:
     """SL104: the energy fits the list of attacks better if that is shifted."""
-    test = linted.test
+    test = linted.scored.test
     segments = [s for s in test.segments if s.length >= 2]
     n_rows = test.n_rows
     if len(segments) < 3 or n_rows < 200:
@@ -302,11 +289,11 @@ def check_attacks(linted: Linted) -> Iterator[Finding]:
 
 def check_trace(linted: Linted) -> Iterator[Finding]:
     """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
-    outcome, test = linted.windows.outcome, linted.test
-    p_values = {fact.id: fact.p_value for fact in linted.facts}
+    outcome, test = linted.scored.windows.outcome, linted.scored.test
+    p_values = {fact.id: fact.p_value for fact in linted.scored.facts}
     energies = [test.energy]
-    if linted.scored.test.other_energy is not None:
-        energies.append(linted.scored.test.other_energy)
+    if linted.scored.energies.test.other_energy is not None:
+        energies.append(linted.scored.energies.test.other_energy)
     usual = [np.sort(energy[test.attack_free.by_label]) for energy in energies]
 
     def stands_out(rows: slice) -> bool:
@@ -343,7 +330,7 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
 
 def check_train_in_test(linted: Linted) -> Iterator[Finding]:
     """SL105: rows or time stamps of train are in test."""
-    stream = linted.stream
+    stream = linted.scored.stream
     if stream.train_time is not None and stream.test_time is not None:
         n_shared = int(np.isin(stream.train_time, stream.test_time).sum())
         if n_shared > 1:
@@ -369,7 +356,7 @@ def check_train_in_test(linted: Linted) -> Iterator[Finding]:
 
 def check_attacks_in_train(linted: Linted) -> Iterator[Finding]:
     """SL107: attacks lie in train by their time, or train shows their signature."""
-    stream, test = linted.stream, linted.test
+    stream, test = linted.scored.stream, linted.scored.test
     if stream.train_time is not None and stream.test_time is not None:
         inside = [
             attack.id
@@ -417,11 +404,11 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
     before, are compared with the attack's: the same direction and about its size, in
     two blocks in a row, in at most 2% of train.
     """
-    reference, means = linted.scored.reference, linted.windows.means
-    p, n_rows = linted.stream.p, linted.scored.rows.n_rows
+    reference, means = linted.scored.energies.reference, linted.scored.windows.means
+    p, n_rows = linted.scored.stream.p, linted.scored.energies.rows.n_rows
     if p < 3 or n_rows * p > MOST_CELLS or n_rows < 20 * _BLOCK or not len(means):
         return [False] * len(means)
-    halves = np.concatenate(list(map_parts(linted.scored.rows, _half_blocks)))
+    halves = np.concatenate(list(map_parts(linted.scored.energies.rows, _half_blocks)))
 
     def blocks() -> Iterator[Floats]:
         for start in range(0, len(halves) - 1, _AT_ONCE):
@@ -432,7 +419,7 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
     norms = np.concatenate([np.linalg.norm(some, axis=1) for some in blocks()])
     norms = np.maximum(norms, 1e-300)
     size = np.linalg.norm(means, axis=1)
-    lengths = np.array([s.length for s in linted.test.segments])
+    lengths = np.array([s.length for s in linted.scored.test.segments])
     strong = np.flatnonzero((size > _STRONG * np.median(norms)) & (lengths >= _BLOCK))
     like = [False] * len(means)
     if not len(strong):
@@ -461,7 +448,7 @@ def _half_blocks(part: Part) -> Floats:
 
 def check_resolution(linted: Linted) -> Iterator[Finding]:
     """SL112: residuals of train and test have different decimals."""
-    stream = linted.stream
+    stream = linted.scored.stream
     train, test = linted.some_train, linted.some_test
     decimals = np.stack([decimals_of(train), decimals_of(test)])
     coarse, fine = decimals.min(axis=0), decimals.max(axis=0)
@@ -546,7 +533,7 @@ def check_standing(linted: Linted) -> Iterator[Finding]:
 
 def check_rows(linted: Linted) -> Iterator[Finding]:
     """SL113: the testbed's options and the detector's settings both made rows."""
-    meta = linted.stream.meta
+    meta = linted.scored.stream.meta
     settings, options = meta.get("detector_settings"), meta.get("testbed_options")
     if "rows" in meta or not isinstance(settings, Mapping):
         return
