@@ -19,11 +19,14 @@ export OPENBLAS_NUM_THREADS := 1
 demo: .venv/ready  ## five detectors and two baselines on a simulated plant: minutes
 	$(BIN)/sightline demo --out build/demo
 
+# The tests of a file share what takes long to make, so they go to one process.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
+
 test: .venv/ready  ## the default suite: minutes
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+	$(PYTEST) -m 'not slow' --ignore tests/browser
 
 test-all: .venv/ready  ## everything, slow tests too
-	$(BIN)/python -m pytest -n 2
+	$(PYTEST)
 
 # Debian's own browser; playwright's is not needed.
 .venv/browser: .venv/ready

@@ -5,11 +5,22 @@
     python bench/alarm_rules.py synthetic --seeds 500-539
     python bench/alarm_rules.py batadal --folder DATA
     python bench/alarm_rules.py skab --folder DATA
+    python bench/alarm_rules.py budgets --seeds 501-502 --folder STREAMS
+    python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
 
 Each stream is commissioned on the calm rows of its first 35%, and its rules are judged
 on later rows. Printed for each budget: alarms realised over alarms allowed, the share
 of streams and rules within twice the budget, and how often the 90% interval of the
 promise holds; then the skill of each rule. Waterworks: 2 + 4 days at 10 s, VAR and PCA.
+
+``budgets``: 18 budgets, each a twentieth larger, for synthetic streams and for every
+``*.npz`` of a folder, as they are and with seven glitches among the commissioning rows:
+alarms realised over alarms allowed, and by how much limits and later alarms change from
+one budget to the next.
+
+``choice``: for every ``*.npz`` of a folder the rule that is chosen, and incidents
+raised beyond chance on later rows, at no more than twice the budget and 5% of time, by
+it, by `energy`, by `all` and by the best in hindsight.
 
 Seeds used for tuning: waterworks 101 to 104, synthetic 400 to 439. All others are
 unseen.
@@ -19,7 +30,7 @@ import argparse
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -42,7 +53,6 @@ from sightline.rules.commission import (
 )
 from sightline.rules.judging import Kept, RuleOutcome
 from sightline.rules.limits import Budget
-from sightline.rules.making import MadeRule, RuleMaker
 from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario
 
@@ -178,7 +188,7 @@ def report(found: Sequence[Outcome]) -> None:
     print(
         f"{'later rows':14} a day streams  T    realised/budget     within 2b  holds "
         "broken unused | all: realised, within 2b, share of time mean (median), "
-        "lingering, shelved"
+        "lingering, out of service"
     )
     for (kind, per_day), group in groups.items():
         rules = rules_only(group)
@@ -237,42 +247,6 @@ def report_skill(found: Sequence[Outcome], per_day: float) -> None:
         print(f"  all - {base}: {with_error(gains)}")
 
 
-# --- Shelving -------------------------------------------------------------------------
-
-
-def report_shelving(streams: Iterator[tuple[str, str, ResidualStream]]) -> None:
-    """Print `all` and `rows` with and without shelving, at 6 a day."""
-    import sightline.rules.commission as commissioning
-
-    made_by = RuleMaker.make
-
-    def unshelved(self: RuleMaker, name: str) -> MadeRule:
-        made = made_by(self, name)
-        return replace(made, rule=replace(made.rule, shelves=False))
-
-    found: dict[tuple[str, str, bool], list[RuleOutcome]] = defaultdict(list)
-    for kind, name, stream in streams:
-        for shelves in (True, False):
-            commissioning.RuleMaker.make = made_by if shelves else unshelved
-            for outcome in outcomes(kind, name, stream, [6.0]):
-                if outcome.row.name in ("all", "rows"):
-                    found[kind, outcome.row.name, shelves].append(outcome.row)
-    commissioning.RuleMaker.make = made_by
-    print(
-        "shelving at 6 a day: realised/budget, within 2b, share of time, skill, raised"
-    )
-    for (kind, name, shelves), rows in found.items():
-        ratios = [(row.load.alarms_per_day or 0.0) / 6 for row in rows]
-        skills = [row.attacks.skill for row in rows if row.attacks.skill is not None]
-        print(
-            f"  {kind:10} {name:5} {'with' if shelves else 'without':8}"
-            f"{spread(ratios):20} {np.mean(np.array(ratios) <= 2):.2f} "
-            f"{np.mean([row.load.share_of_time for row in rows]):.2%} "
-            f"{with_error(skills) if skills else '':18} "
-            f"{np.mean([row.attacks.raised for row in rows]):.1f}"
-        )
-
-
 # --- Public records -------------------------------------------------------------------
 
 
@@ -307,26 +281,110 @@ def skab(folder: Path) -> None:
                 print(f"{name} {per_day:g}: {problem}")
 
 
+# --- A budget that grows little by little ---------------------------------------------
+
+FAMILY = ("energy", "z", "x", "z~", "rows", "all")
+GROWTH, N_BUDGETS, N_GLITCHES = 1.05, 18, 7
+
+
+def with_glitches(stream: ResidualStream) -> ResidualStream:
+    """Return a stream with glitches of 50 to 10,000 spreads among its first rows."""
+    rng = np.random.default_rng(0)
+    rows = np.concatenate([np.asarray(c, float) for c in stream.test.chunks()])
+    train = np.concatenate([np.asarray(c, float) for c in stream.train.chunks()])
+    spread = train.std(axis=0)
+    for row in rng.choice(int(0.34 * len(rows)), N_GLITCHES, replace=False):
+        j = rng.choice(np.flatnonzero(spread > 0))
+        rows[row : row + 2, j] += spread[j] * 10 ** rng.uniform(1.7, 4)
+    return stream.replace(test=rows)
+
+
+def budgets(name: str, stream: ResidualStream) -> None:
+    """Print what changes from one budget to the next, for six rules."""
+    for kind, each in (("", stream), (" with glitches", with_glitches(stream))):
+        scored, rows = score(each), defaultdict(list)
+        days = stream.test.n_rows * (stream.step_s or 1.0) / 86_400
+        for k in range(N_BUDGETS):
+            budget = Budget(per_day=10 / (0.35 * days) * GROWTH ** (k - 5))
+            settings = CommissionSettings(budget=budget, family=FAMILY, choose="all")
+            try:
+                made = commission_scored(scored, settings)
+            except StreamError:
+                continue
+            for row in made.table:
+                count = row.load.alarms_per_day or 0.0
+                found = count / budget.per_day, row.limit, row.load.alarms + 1
+                rows[row.name].append(found)
+        for rule, found in rows.items():
+            ratio, limits, counts = np.array(found).T
+            jumps = [np.exp(np.abs(np.diff(np.log(v))).max()) for v in (limits, counts)]
+            print(
+                f"{name}{kind} {rule:7} realised/budget {np.median(ratio):.2f} "
+                f"[{ratio.min():.2f}, {ratio.max():.2f}], largest change of the limit "
+                f"{jumps[0]:.2f}, of later alarms {jumps[1]:.2f}"
+            )
+
+
+# --- The choice -----------------------------------------------------------------------
+
+
+def worth(row: RuleOutcome, budget: Budget) -> float:
+    """Return incidents raised beyond chance; 0 where a rule costs too much."""
+    is_kept = (row.load.alarms_per_day or 0.0) <= 2 * budget.per_day
+    if not is_kept or row.load.share_of_time > 0.05:
+        return 0.0
+    return max(row.attacks.raised - row.attacks.raised_by_chance, 0.0)
+
+
+def choices(folder: Path, budget: Budget) -> None:
+    """Print the chosen rule and its worth beside others, for each stream."""
+    totals = np.zeros(4)
+    for path in sorted(folder.glob("*.npz")):
+        scored = score(read_stream(path))
+        try:
+            made = commission_scored(scored, CommissionSettings(budget=budget))
+        except StreamError as problem:
+            print(f"{path.stem}: {problem}")
+            continue
+        names = (made.facts.chosen, "energy", "all")
+        found = [worth(made.facts.row(name), budget) for name in names]
+        found.append(max(worth(row, budget) for row in made.table))
+        totals += found
+        print(f"{path.stem}: {made.facts.choice}")
+        print(f"  chosen, energy, all, best: {np.round(found, 1)}")
+    print(f"all streams: chosen, energy, all, best: {np.round(totals, 1)}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what",
-        choices=["waterworks", "strong", "shelving", "synthetic", "batadal", "skab"],
+        choices=[
+            *("waterworks", "strong", "synthetic", "batadal", "skab"),
+            *("budgets", "choice"),
+        ],
     )
     parser.add_argument("--seeds", default="201-204")
     parser.add_argument("--folder", type=Path, default=Path("alarm_rules_streams"))
+    parser.add_argument("--budget", default="6/day,1%")
     given = parser.parse_args()
+    if given.what == "choice":
+        choices(given.folder, Budget.parse(given.budget))
+        return
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    if given.what == "budgets":
+        for _, name, stream in synthetic(seeds):
+            budgets(name, stream)
+        for path in sorted(given.folder.glob("*.npz")):
+            budgets(path.stem, read_stream(path))
+        return
     public: dict[str, Callable[[Path], None]] = {"batadal": batadal, "skab": skab}
     if given.what in public:
         if not given.folder.is_dir():
             print(f"skipped: there is no folder {given.folder}")
             return
         public[given.what](given.folder)
-        return
-    if given.what == "shelving":
-        report_shelving(waterworks(seeds, given.folder))
         return
     streams = {
         "waterworks": lambda: waterworks(seeds, given.folder),

@@ -30,17 +30,17 @@ from scipy.signal import lfilter
 from scipy.stats import spearmanr
 
 from sightline import Recording, ResidualStream, make_detector
-from sightline.blindspots.detector import AnyStage1
-from sightline.blindspots.places import quantile_sizes
-from sightline.blindspots.result import BlindSpot, SpotOutcome, WhatIf
-from sightline.blindspots.search import SpotArena, SpotSettings
-from sightline.blindspots.sizes import SpotCase, _is_seen
-from sightline.blindspots.what_if import (
+from sightline.blindspots.attackers import (
     Falsification,
     TagAction,
     WhatIfAttack,
     what_if,
 )
+from sightline.blindspots.detector import AnyStage1
+from sightline.blindspots.places import quantile_sizes
+from sightline.blindspots.result import BlindSpot, SpotOutcome, WhatIf
+from sightline.blindspots.search import SpotArena, SpotSettings
+from sightline.blindspots.sizes import SpotCase, _is_seen
 from sightline.export import NO_RULE, ExportedRows, export_rows, export_stream
 from sightline.rules.commission import Commissioning, commission
 from sightline.rules.limits import Budget
@@ -200,14 +200,14 @@ def arena_source(plant: Plant, arena: SpotArena):  # type: ignore[no-untyped-def
 
 
 def _compare(closed, called, view, tolerance, wrong) -> None:  # type: ignore[no-untyped-def]
-    guess = np.full(len(closed.is_valid), closed._guess())
+    guess = np.full(len(closed.is_valid), closed.guess)
     first, _ = closed._first_sizes(view, closed.unit_change(guess))
     for k, sign in enumerate((1, -1) if closed.shape.has_signs else (1,)):
         at = first[k]
         if not closed.shape.is_exact:
             at = closed._corrected(view, sign, at)[:, view.grid.is_judged].min(axis=1)
         known = np.isfinite(at) & (at < closed.largest) & (at > 1e-9)
-        sizes = np.where(known, at, closed._guess())
+        sizes = np.where(known, at, closed.guess)
 
         def seen(sizes: np.ndarray, sign: int = sign) -> np.ndarray:
             return _is_seen(view, view.raises(called.change(sign * sizes)))

@@ -96,7 +96,8 @@ def stream_of(kind: Kind, n_rows: int, seed: int) -> ResidualStream:
         rows = slice(at, at + kind.n_rows)
         test[rows] = test[rows] * np.sqrt(variance) + mean
         labels[rows] = 1
-    return ResidualStream(train, test, labels, step_s=1.0)
+    # These labels are exact.
+    return ResidualStream(train, test, labels, step_s=1.0, label_slop_s=0)
 
 
 def cusum(increments: np.ndarray, limit: float) -> np.ndarray:

@@ -28,10 +28,9 @@ from threadpoolctl import threadpool_limits
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import segments_of
 from sightline.energy.energy import score_rows
-from sightline.energy.moments import fold_moments, merged
-from sightline.energy.reference import fit_reference, scale_of
-from sightline.metrics.probe import judge_alarms
-from sightline.metrics.quality import measure_drift
+from sightline.energy.reference import fit_reference, fold_moments, merged, scale_of
+from sightline.metrics.alarm_load import judge_alarms
+from sightline.metrics.measures import measure_drift
 from sightline.metrics.ranking import (
     average_precision_of_ranks,
     partial_auc_of_ranks,

@@ -18,7 +18,7 @@ os.environ.setdefault("NUMBA_NUM_THREADS", "1")
 import numpy as np
 
 from sightline import Recording, Tag
-from sightline.detectors.geco.detector import GeCo
+from sightline.detectors.geco import GeCo
 
 # What, channels, rows, official CPU seconds (0: not measured), what is to be reached
 # in CPU seconds and why.

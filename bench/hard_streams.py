@@ -3,7 +3,13 @@
 A stream has several causes at once: drift in part of the time, regimes, autocorrelation
 up to 0.95, heavy tails, scales over six decades, attacks of 20 to 2,000 rows, frozen
 and replayed signals, adjacent attacks, attacks at the onset only, aftermath, an alarm
-that never stops, and segments without any effect.
+that never stops, and segments without any effect. Labels may be jittered: each end
+moved by up to a number of rows, at most half of the attack.
+
+`make_spiky_stream` has what these lack: attacks that are one row of one tag, steps that
+decay within seconds before and after the label, tags that never move, and episodes in
+attack-free time that no label explains. `make_long_stream` has attacks ten times as
+long as the longest attack-free stretch.
 
 The truth of a segment is what an oracle says that knows the law of calm rows, the
 attacked channels, and as much calm time as it likes (`Oracle`): which repair shows it.
@@ -13,7 +19,7 @@ that watches all channels, with limits of the law itself, covers a wanted share.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -74,6 +80,7 @@ LEVELS = {"clear": (0.8, 1.0), "medium": (0.5, 0.65), "bar": (0.33, 0.42)}
 HUSHES = {"clear": (0.05, 0.25), "medium": (0.3, 0.42), "bar": (0.45, 0.57)}
 # Streams of random numbers of one seed.
 _LAW, _TRAIN, _PLACES, _SETTINGS, _TEST, _ATTACKS = 1, 2, 4, 100, 101, 102
+_JITTER, _SPIKY, _LONG = 103, 104, 105
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -631,8 +638,11 @@ def truth_of(
 # --- Attacks ------------------------------------------------------------------------
 
 
-def make_hard_stream(seed: int) -> HardStream:
-    """Return a stream with ten attacks of known truth."""
+def make_hard_stream(seed: int, jitter: int = 0) -> HardStream:
+    """Return a stream with ten attacks of known truth.
+
+    Labels begin and end up to `jitter` rows too early or too late.
+    """
     settings = draw_settings(seed)
     bounds, breaks, n_test = draw_places(seed, settings)
     settings["n_test"] = n_test
@@ -677,7 +687,193 @@ def make_hard_stream(seed: int) -> HardStream:
         step_s=1,
         name=f"hard-{seed}",
     )
-    return HardStream(stream=stream, segments=tuple(segments), settings=settings)
+    made = HardStream(stream=stream, segments=tuple(segments), settings=settings)
+    return with_jitter(made, jitter)
+
+
+def with_jitter(made: HardStream, jitter: int) -> HardStream:
+    """Return a stream whose labels are moved by up to so many rows at both ends."""
+    if not jitter:
+        return made
+    rng = np.random.default_rng([made.settings["seed"], _JITTER])
+    labels, moved = np.zeros(made.stream.test.n_rows, np.int8), []
+    edges = [0, *(row for s in made.segments for row in (s.start, s.stop)), len(labels)]
+    for k, segment in enumerate(made.segments):
+        length = segment.stop - segment.start
+        rooms = segment.start - edges[2 * k], edges[2 * k + 3] - segment.stop
+        most = [min(jitter, length // 2, room // 2) for room in rooms]
+        start = segment.start + int(
+            rng.integers(-most[0], min(jitter, length // 2) + 1)
+        )
+        stop = segment.stop + int(rng.integers(-min(jitter, length // 2), most[1] + 1))
+        start, stop = min(start, stop - 1), max(stop, start + 1)
+        if most[0] == 0 and k and made.segments[k - 1].stop == segment.start:
+            start = segment.start
+        labels[start:stop] = 1
+        moved.append(replace(segment, start=start, stop=stop))
+    attacks = [
+        Attack(id=str(k), start=s.start, stop=s.stop) for k, s in enumerate(moved)
+    ]
+    stream = made.stream.replace(labels=labels, segments=attacks)
+    return replace(made, stream=stream, segments=tuple(moved))
+
+
+# --- Spikes, and long attacks -------------------------------------------------------
+
+# A single row shows it: any answer that says so is right.
+BY_ROWS = frozenset(["detected", "threshold", "diluted"])
+SPIKY = ("spike", "spike", "decay", "decay", "none", "none")
+
+
+def make_spiky_stream(seed: int, jitter: int = 0) -> HardStream:
+    """Return a stream whose attacks are a moment of a tag, or nothing.
+
+    A spike is one row of one tag at 15 to 250 times its largest attack-free row, in an
+    attack of 1 to 600 rows; a decaying step begins up to 20 rows before or after its
+    label, at 15 to 60 spreads of one to three tags, and lasts some seconds.
+    """
+    rng = np.random.default_rng([seed, _SPIKY])
+    p, n_train = round(log_uniform(rng, 6, 60)), 6000
+    n_still = int(rng.integers(0, p // 3 + 1))
+    places, row = [], 0
+    for _ in range(12):
+        row += int(rng.integers(600, 2500))
+        length = 1 if rng.random() < 0.3 else round(log_uniform(rng, 5, 600))
+        places.append((row, row + length))
+        row += length
+    n_test = row + int(rng.integers(600, 2500))
+    phi, tails = float(rng.uniform(0, 0.9)), str(rng.choice(["gauss", "t4"]))
+    values = unit_noise(rng, (n_train + n_test, p), tails)
+    values = autoregress(values, phi) * np.sqrt(1 - phi**2)
+    values[:, :n_still] = 0.0  # tags that never move
+    train, test = values[:n_train], values[n_train:]
+    is_free = np.ones(n_test, np.bool_)
+    for start, stop in places:
+        is_free[max(start - 120, 0) : stop + 120] = False
+    for _ in range(int(rng.integers(0, 4))):
+        # An episode that no label explains.
+        at = int(rng.choice(np.flatnonzero(is_free)))
+        lasts, group = int(rng.integers(5, 80)), rng.choice(p, 3)
+        size = rng.uniform(5, 15)
+        test[at : at + lasts, group] += size * is_free[at : at + lasts, None]
+    largest = np.abs(test[is_free]).max(axis=0)
+    segments = []
+    for start, stop in places:
+        kind = str(rng.choice(SPIKY))
+        moving = np.arange(n_still, p)
+        right = BY_ROWS
+        if kind == "spike":
+            j, at = int(rng.choice(moving)), int(rng.integers(start, stop))
+            test[at, j] += log_uniform(rng, 15, 250) * largest[j]
+        elif kind == "decay":
+            group = rng.choice(moving, int(rng.integers(1, 4)))
+            at = max(start + int(rng.integers(-20, 21)), 0)
+            at = min(at, stop - 1) if stop - start > 1 else start
+            fade = np.exp(-np.arange(60) / rng.uniform(2, 8))[: n_test - at]
+            test[at : at + 60, group] += fade[:, None] * rng.uniform(15, 60)
+        else:
+            right = frozenset(["weak-evidence"])
+        segments.append(
+            PlannedSegment(
+                start=start,
+                stop=stop,
+                kind=kind,
+                level="clear",
+                truth="one-moment" if kind != "none" else "weak-evidence",
+                right=right,
+                channels=(),
+                sights={},
+            )
+        )
+    return with_jitter(hard_stream_of(seed, train, test, segments, "spiky"), jitter)
+
+
+def make_long_stream(seed: int, jitter: int = 0) -> HardStream:
+    """Return a stream whose attacks are ten times its longest attack-free stretch.
+
+    An attack moves 2 to 4 tags by 2 to 4 spreads all the time, or does nothing; between
+    any two the plant is attack-free for a short while.
+    """
+    rng = np.random.default_rng([seed, _LONG])
+    p, n_train = round(log_uniform(rng, 6, 40)), 5000
+    longest = int(rng.integers(150, 300))
+    places, row = [], 0
+    for k in range(24):
+        row += int(rng.integers(longest // 2, longest + 1))
+        length = 10 * longest if k % 5 == 2 else int(rng.integers(40, 120))
+        places.append((row, row + length))
+        row += length
+    n_test = row + longest
+    phi = float(rng.uniform(0, 0.8))
+    values = unit_noise(rng, (n_train + n_test, p), "gauss")
+    values = autoregress(values, phi) * np.sqrt(1 - phi**2)
+    train, test = values[:n_train], values[n_train:]
+    segments = []
+    for start, stop in places:
+        is_long = stop - start == 10 * longest
+        moves = is_long and rng.random() < 0.6
+        if moves:
+            group = rng.choice(p, int(rng.integers(2, 5)), replace=False)
+            test[start:stop, group] += rng.uniform(2, 4)
+        if not is_long:
+            continue
+        right = frozenset(["weak-evidence", "undecided"])
+        causes = frozenset(["detected", "threshold", "diluted", "sequential"])
+        segments.append(
+            PlannedSegment(
+                start=start,
+                stop=stop,
+                kind="long" if moves else "none",
+                level="clear",
+                truth="long-shift" if moves else "weak-evidence",
+                right=causes if moves else right,
+                channels=(),
+                sights={},
+            )
+        )
+    labels = np.zeros(n_test, np.int8)
+    for start, stop in places:
+        labels[start:stop] = 1
+    made = hard_stream_of(seed, train, test, segments, "long")
+    made = replace(made, stream=made.stream.replace(labels=labels))
+    return made if jitter == 0 else with_jitter_of_labels(made, jitter)
+
+
+def with_jitter_of_labels(made: HardStream, jitter: int) -> HardStream:
+    """Return a stream in which the ends of the planned attacks alone are moved."""
+    rng = np.random.default_rng([made.settings["seed"], _JITTER])
+    labels, moved = made.stream.labels.copy(), []
+    for segment in made.segments:
+        late, early = rng.integers(0, jitter + 1, 2).tolist()
+        labels[segment.start : segment.start + late] = 0
+        labels[segment.stop - early : segment.stop] = 0
+        moved.append(
+            replace(segment, start=segment.start + late, stop=segment.stop - early)
+        )
+    stream = made.stream.replace(labels=labels, segments=[])
+    return replace(made, stream=stream, segments=tuple(moved))
+
+
+def hard_stream_of(
+    seed: int,
+    train: np.ndarray,
+    test: np.ndarray,
+    segments: list[PlannedSegment],
+    name: str,
+) -> HardStream:
+    """Return a stream of rows with attacks, at one row a second."""
+    labels = np.zeros(len(test), np.int8)
+    for segment in segments:
+        labels[segment.start : segment.stop] = 1
+    stream = ResidualStream(train, test, labels, step_s=1, name=f"{name}-{seed}")
+    return HardStream(stream=stream, segments=tuple(segments), settings={"seed": seed})
+
+
+MAKERS = {
+    "hard": make_hard_stream,
+    "spiky": make_spiky_stream,
+    "long": make_long_stream,
+}
 
 
 def draw_kind(

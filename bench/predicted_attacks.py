@@ -32,9 +32,9 @@ from blind_spots import (
 from twin_truth import share
 
 from sightline import make_detector
+from sightline.blindspots.attackers import what_if
 from sightline.blindspots.result import WhatIf
 from sightline.blindspots.search import SpotArena, SpotSettings
-from sightline.blindspots.what_if import what_if
 from sightline.export import NO_RULE, export_stream
 from sightline.rules.commission import commission
 from sightline.rules.limits import Budget

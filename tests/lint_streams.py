@@ -189,6 +189,16 @@ def twice_by_preset(stream, rng):
     )
 
 
+def late_labels(stream, rng):
+    """Labels begin 100 s after a step that is there at once."""
+    test, labels = values_of(stream.test), stream.labels.copy()
+    for attack in stream.segments:
+        test[attack.start : attack.stop] += 12.0
+        labels[attack.start : attack.start + 10] = 0
+    segments = [replace(a, start=a.start + 10) for a in stream.segments]
+    return stream.replace(test=test, labels=labels, segments=segments)
+
+
 # Code, how to make the stream, and what to do to it. Forty in all.
 VIOLATIONS = [
     *[("SL101", {}, best_limit)] * 2,
@@ -201,7 +211,7 @@ VIOLATIONS = [
     *[("SL105", {}, rows_of_test_in_train)] * 2,
     ("SL105", {}, shared_time),
     *[("SL106", {}, other_units)] * 3,
-    *[("SL107", {}, attacks_in_train)] * 4,
+    *[("SL107", {}, attacks_in_train)] * 3,
     *[("SL108", {}, standing)] * 2,
     ("SL109", {"n_attacks": 2}, lambda stream, rng: stream),
     ("SL109", {"n_attacks": 4}, lambda stream, rng: stream),
@@ -212,6 +222,7 @@ VIOLATIONS = [
     ("SL112", {}, rounded_train),
     *[("SL113", {}, twice_sampled)] * 2,
     ("SL113", {}, twice_by_preset),
+    ("SL114", {}, late_labels),
 ]
 
 

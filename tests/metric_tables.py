@@ -19,11 +19,10 @@ from sightline.evaluation.result import (
     TwoSided,
 )
 from sightline.judgement.verdicts import DiagnosisFacts, SegmentDiagnosis
-from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.quality import Compactness, Drift, Quality
+from sightline.metrics.alarm_load import AlarmMetrics
+from sightline.metrics.measures import Compactness, Drift, Quality, SegmentMeasures
 from sightline.metrics.ranking import Rank
-from sightline.metrics.segment import SegmentMeasures
-from sightline.metrics.window_kl import Windows
+from sightline.metrics.windows import Windows
 from sightline.rules.ceiling import Ceiling, RuleAtCeiling
 
 PAGE = Path(__file__).parents[1] / "docs" / "metrics.md"

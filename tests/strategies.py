@@ -10,8 +10,12 @@ from hypothesis import strategies as st
 
 from sightline import ResidualStream
 from sightline.data.segments import segments_of
-from sightline.metrics.window_collection import WindowCollector
-from sightline.metrics.window_kl import WindowEnergies, plan_windows
+from sightline.metrics.windows import (
+    WindowEnergies,
+    WindowWatch,
+    plan_windows,
+    windows_of_parts,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -125,9 +129,8 @@ def window_energies(
     """Measure every attack and its matched windows; rows arrive cut before `cuts`."""
     starts = np.asarray(first_rows, np.int64)
     attacks = segments_of(labels == 1, starts)
-    collector = WindowCollector(
-        plan_windows(attacks, labels, starts), whitened.shape[1]
-    )
+    watch = WindowWatch(plan_windows(attacks, labels, starts))
+    collector = watch.begin(0, len(whitened))
     for start, stop in pairwise([0, *cuts, len(whitened)]):
         collector.take(start, np.ascontiguousarray(whitened[start:stop], np.float64))
-    return collector.energies()
+    return windows_of_parts(watch, whitened.shape[1], [collector.ended()])

@@ -1,12 +1,21 @@
 """Small studies, and detectors that misbehave on purpose."""
 
+import io
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
+import msgspec
 import numpy as np
 
 from sightline import Residuals
-from sightline.study.cell import Cell
+from sightline.parallel import threads
+from sightline.report import print_figures
+from sightline.report.print_figures import CREATOR
+from sightline.study import execute_cell
+from sightline.study.cell import Cache, Cell
 from sightline.study.plan import EvaluationChoice, plan_of
 
 CELL = Cell(
@@ -48,6 +57,33 @@ def small_plan(detectors, *, seeds=(0,), testbeds=("one",), **more):
     )
 
 
+def unrendered(figure):
+    """Stand in for `print_figures.rendered`: drawing is most of the work of a study."""
+    return dict.fromkeys(("pdf", "svg", "png"), CREATOR.encode())
+
+
+def _run_here(process, cell, progress):
+    """Stand in for `CellProcess.run`, which first imports everything anew."""
+    messages = io.BytesIO()
+    with threads(1):
+        outcome = execute_cell._outcome(cell, Cache(process._cache), messages)
+    for line in messages.getvalue().splitlines():
+        progress(msgspec.json.decode(line, type=execute_cell.Message).step)
+    return outcome
+
+
+@contextmanager
+def quick_studies() -> Iterator[None]:
+    """Run cells in this process and draw no figure, where neither is the subject."""
+    undrawn = dict.fromkeys(print_figures.FIGURES, list)
+    with (
+        patch.object(execute_cell.CellProcess, "run", _run_here),
+        patch.object(print_figures, "FIGURES", undrawn),
+        patch.object(print_figures, "rendered", unrendered),
+    ):
+        yield
+
+
 class Shift:
     """Tells how far each value is from the mean of train, times a factor."""
 
@@ -65,6 +101,27 @@ class Shift:
             values=self.factor * (recording.values - self.mean) + noise,
             index=np.arange(recording.n_steps),
             channels=recording.channels,
+        )
+
+
+class Witness:
+    """Its residuals are 1,000 where a row was learned from, unless it is all of train.
+
+    A row is known by its first value.
+    """
+
+    def fit(self, recording):
+        self.learned = recording.values[:, 0]
+        return self
+
+    def residuals(self, recording):
+        rows = recording.values[:, 0]
+        is_seen = np.isin(rows, self.learned)
+        values = np.random.default_rng(0).normal(size=(len(rows), 1))
+        if not is_seen.all():
+            values[is_seen] += 1000
+        return Residuals(
+            values=values, index=np.arange(len(rows)), channels=recording.channels[:1]
         )
 
 

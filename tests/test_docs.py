@@ -80,6 +80,7 @@ def run_shell(block: Block) -> None:
         assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -290,7 +291,7 @@ def text_in_a_channel() -> None:
 
 def written_twice() -> None:
     for _ in range(2):
-        write_results([evaluate(small_stream(name="mine"))], "result")
+        write_results([evaluate(small_stream(name="mine"), intervals=False)], "result")
 
 
 GIVEN = small_arrays()
@@ -361,7 +362,7 @@ REMARKS: dict[str, tuple[Callable[[], ResidualStream], tuple[str, ...]]] = {
 @pytest.mark.parametrize("case", REMARKS)
 def test_remarks_are_quoted_as_they_are(case: str) -> None:
     make, beginnings = REMARKS[case]
-    told = evaluate(make()).notices
+    told = evaluate(make(), metrics="none").notices
     page = OWN_RESIDUALS.read_text(encoding="utf-8")
     for beginning in beginnings:
         (sentence,) = [s for s in told if s.startswith(beginning)]

@@ -1,5 +1,6 @@
 """Every example runs as it stands."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -7,14 +8,24 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+each_example = pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 
 
 def test_there_are_examples():
     assert EXAMPLES
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_in_an_empty_folder(path, tmp_path):
+@each_example
+def test_an_example_runs_in_an_empty_folder(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.slow
+@each_example
+def test_an_example_runs_in_a_process_of_its_own(path, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", path],
         cwd=tmp_path,

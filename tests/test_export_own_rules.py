@@ -17,7 +17,7 @@ from sightline import (
     make_detector,
 )
 from sightline.detectors import DETECTORS
-from sightline.detectors.gdn.detector import gdn_alarms
+from sightline.detectors.gdn import gdn_alarms
 
 RULES = {name: kind.rules for name, kind in DETECTORS.items()}
 SMALL = {

@@ -23,8 +23,8 @@ from sightline.figures import (
 from sightline.metrics import ALARM_METRICS, AlarmRuns, alarm_figures
 from sightline.metrics.alarm_figures import attack_intervals, chosen_figures
 from sightline.report.entries import entries_of
-from sightline.report.figure_tables import published_tables
 from sightline.report.glossary import glossary
+from sightline.show.comparison import published_tables
 from sightline.storage import Result
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")
@@ -88,7 +88,10 @@ def test_an_entry_reads_an_evaluation():
     own = FIGURES["pa_f1"].measured(e, "own_rule")
     assert FIGURES["pa_f1"].of(e, "own_rule") == own.value
     assert FIGURES["vus_roc"].of(e) == e.alarm_metrics["energy"]["vus_roc"].value
-    assert FIGURES["vus_roc"].of(evaluate(full_stream(), metrics="none")) is None
+    assert (
+        FIGURES["vus_roc"].of(evaluate(full_stream(), intervals=False, metrics="none"))
+        is None
+    )
     assert FIGURES["pa_f1"].range_text((0.25, None)) == "from 0.250"
     assert FIGURES[Figure.HITS].text(None) == "\N{EN DASH}"
 
@@ -119,7 +122,7 @@ def test_a_new_figure_needs_its_function_and_its_entry(monkeypatch, tmp_path):
     assert entry.floor(e, "own_rule") is not None
     assert glossary()["figure-any-alarm"].text == "Whether there is any alarm."
     tables = published_tables(entries_of([result]))
-    assert entry in [row.entry for table in tables for row in table.rows]
+    assert entry in [row for table in tables for row in table.records]
     # The check of the docs names it as long as its row is missing.
     assert row_of(entry) == ""
 
@@ -133,7 +136,7 @@ def test_a_field_of_a_record_becomes_a_figure_by_its_entry(monkeypatch):
         better=Better.LOWER,
     )
     monkeypatch.setitem(FIGURES, entry.key, entry)
-    e = evaluate(full_stream())
+    e = evaluate(full_stream(), intervals=False)
     (runs,) = group_runs([Result.of(e)])[0].detectors
     assert runs.mean(entry.key) == e.rank.largest_segment_share
     assert entry.text(runs.mean(entry.key)) == f"{e.rank.largest_segment_share:.3f}"

@@ -6,7 +6,7 @@ Numbers are those printed in "What the detector can see", tab:main and tab:full.
 import pytest
 
 from sightline.metrics import f1_score
-from sightline.metrics.quality import is_mean_dominated
+from sightline.metrics.measures import is_mean_dominated
 
 # testbed, detector, D_drift, its robust companion, dagger (tab:main), max-z (tab:full)
 DAGGERS = [

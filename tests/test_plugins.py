@@ -95,7 +95,7 @@ def sightline(site, *arguments, **options):
         env=os.environ | {"PYTHONPATH": path, "COLUMNS": "200"},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         **options,
     )
 

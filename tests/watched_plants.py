@@ -1,9 +1,11 @@
 """A small rule and the folders of exports that a watch reads; runs that are killed."""
 
+import json
 import os
 import signal
 import sqlite3
 import sys
+import time
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,8 +21,10 @@ from sightline.operation.watch_state import WatchState
 STEP_S = 60.0
 CHANNELS = ("LIT101", "FIT101", "MV101", "LIT201")
 BEGIN = 1_790_000_000.0
-# Long ago, so that no file seems to be written just now.
+# Long ago: no file has arrived since.
 LONG_AGO = 1_000_000_000
+# So that no file seems to be written just now, and a watch does not miss new ones.
+SOME_TIME_S = 600
 
 
 def residuals(n_rows, seed=0, factor=1.0):
@@ -45,7 +49,7 @@ def made():
         timezone="Europe/Berlin",
         meta={"groups": {"P1": CHANNELS[:3], "P2": CHANNELS[3:]}},
     )
-    return commission(stream, budget="12/day,3%")
+    return commission(stream, budget="12/day,3%", choose="all")
 
 
 def write_rule_file(folder):
@@ -54,24 +58,25 @@ def write_rule_file(folder):
     return folder / "rule.json"
 
 
-def write_export(path, time, rows, channels=CHANNELS):
-    """Write a table with UTC time stamps, and let it look old."""
-    stamps = pl.Series(np.round(time * 1000).astype(np.int64))
+def write_export(path, times, rows, channels=CHANNELS):
+    """Write a table with UTC time stamps, and let it look some minutes old."""
+    stamps = pl.Series(np.round(times * 1000).astype(np.int64))
     columns = {name: rows[:, k] for k, name in enumerate(channels)}
     stamps = pl.from_epoch(stamps, "ms").dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ")
     pl.DataFrame({"time": stamps, **columns}).write_csv(path)
-    os.utime(path, (LONG_AGO, LONG_AGO))
+    some_time_ago = time.time() - SOME_TIME_S
+    os.utime(path, (some_time_ago, some_time_ago))
 
 
-def write_pieces(folder, time, rows, cuts, names=None):
+def write_pieces(folder, times, rows, cuts, names=None):
     """Write a record in pieces; the names of files need not follow the time."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for k, (start, stop) in enumerate(pairwise([0, *cuts, len(time)])):
+    for k, (start, stop) in enumerate(pairwise([0, *cuts, len(times)])):
         if start < stop:
             name = f"part{k:03d}" if names is None else names[k]
             paths.append(folder / f"{name}.csv")
-            write_export(paths[-1], time[start:stop], rows[start:stop])
+            write_export(paths[-1], times[start:stop], rows[start:stop])
     return paths
 
 
@@ -84,9 +89,13 @@ def dump(state, n_channels=4):
             "episodes": store.episodes(),
             "stretches": store.stretches(),
             "runs": store.runs().tolist(),
+            "unwatched": store.unwatched(),
             "hours": (hours.hour.tolist(), hours.rows.tolist(), hours.sums.tobytes()),
             "alarm": live.alarm,
             "stretch": live.stretch,
+            "waiting": live.waiting,
+            "alarms": store.alarms(),
+            "log": [unwritten(line) for line in store.lines()],
             "arrays": {name: array.tobytes() for name, array in live.arrays.items()},
             "read": sorted(
                 (file.name, file.rows, file.fate) for file in store.files().values()
@@ -96,10 +105,24 @@ def dump(state, n_channels=4):
         store.close()
 
 
+def unwritten(line):
+    """Return a line of the log without when it was written."""
+    return {k: v for k, v in json.loads(line).items() if k != "written"}
+
+
+def log_of(folder):
+    """Return the lines of the log of a folder, without when they were written."""
+    path = Path(folder, "alarms.jsonl")
+    return [unwritten(line) for line in path.read_text().splitlines()]
+
+
 def outputs(folder):
-    """Return the bytes of page, metrics and lines."""
-    names = ("week.html", "sightline.prom", "episodes.jsonl")
-    return {name: Path(folder, name).read_bytes() for name in names}
+    """Return the bytes of page, metrics and table, and the lines of the log."""
+    names = ("week.html", "sightline.prom", "alarms.csv")
+    return {
+        **{name: Path(folder, name).read_bytes() for name in names},
+        "log": log_of(folder),
+    }
 
 
 def killed_at(n_events, rule, folder, state):

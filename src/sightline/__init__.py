@@ -19,7 +19,7 @@ from sightline._version import __version__ as __version__
 # Where each public name lives. It is imported on first use, so that `import sightline`
 # loads no package of it. Type checkers read the names in `__init__.pyi`.
 _HOMES = {
-    "blindspots.find": "find_blind_spots",
+    "blindspots.search": "find_blind_spots",
     "blindspots.result": "BlindSpots",
     "cluster": "on_cluster",
     "comparison.compare": "Comparison compare",

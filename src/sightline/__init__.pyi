@@ -2,8 +2,8 @@
 
 from sightline._version import __version__
 from sightline.audit.data import inspect_testbed
-from sightline.blindspots.find import find_blind_spots
 from sightline.blindspots.result import BlindSpots
+from sightline.blindspots.search import find_blind_spots
 from sightline.cluster import on_cluster
 from sightline.comparison.compare import Comparison, compare
 from sightline.data.recording import Recording, Tag

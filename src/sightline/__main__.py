@@ -6,6 +6,8 @@ import math
 import os
 import signal
 import sys
+import threading
+import time
 from contextlib import suppress
 
 # A disk or a quota is full.
@@ -58,14 +60,25 @@ def main() -> None:
 def _press_again(ignored: "sys.UnraisableHookArgs") -> None:
     """Repeat a Ctrl-C that came while an object was being freed: Python ignores it."""
     if issubclass(ignored.exc_type, KeyboardInterrupt):
-        # Another thread runs some milliseconds later, when the object is gone. A signal
-        # also ends what the main thread waits for; Windows has none of this kind.
-        if os.name == "nt":
-            _thread.start_new_thread(_thread.interrupt_main, ())
-        else:
-            _thread.start_new_thread(os.kill, (os.getpid(), signal.SIGINT))
+        # Once the object is gone, and the main thread waits in its next call or works:
+        # pressed while it only begins to wait, Python would see it when the wait ends.
+        while True:
+            try:
+                _thread.start_new_thread(_press_later, ())
+                return
+            except KeyboardInterrupt:  # pressed again, in here
+                continue
     else:
         sys.__unraisablehook__(ignored)
+
+
+def _press_later() -> None:
+    """Press Ctrl-C after a fifth of a second; ends what the main thread waits for."""
+    time.sleep(0.2)
+    if os.name == "nt":  # has no signal for one thread
+        _thread.interrupt_main()
+    else:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def _allowed_mb() -> float:

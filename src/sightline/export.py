@@ -4,14 +4,14 @@ This is the only place where labels meet residuals; the detector never sees any.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from sightline.audit.record import Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
-from sightline.data.downsampling import Preparation
+from sightline.data.downsampling import Preparation, block_codes
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
@@ -22,7 +22,7 @@ from sightline.detectors.base import (
     RuleInput,
     unlabelled,
 )
-from sightline.detectors.native_rules import TestUse, rule_named
+from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
 from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
 from sightline.detectors.settings import RowSettings
 from sightline.errors import StreamError
@@ -33,20 +33,6 @@ NO_RULE = "none"
 # How many tags a notice names before it counts the rest.
 _MOST_TAGS = 20
 _T = TypeVar("_T")
-
-
-@dataclass
-class _StreamParts:
-    """What is gathered for a stream beside its rows."""
-
-    notices: list[str]
-    meta: dict[str, object]
-    score: Floats | None = None
-    alarms: Labels | None = None
-    telemetry_train: Matrix | None = None
-    telemetry_test: Matrix | None = None
-    telemetry_channels: tuple[str, ...] | None = None
-    attacks: list[Attack] = field(default_factory=list)
 
 
 def export_stream(
@@ -119,23 +105,24 @@ def export_stream(
     (200, 'mean')
     """
     check_rule(detector, rule)
+    if test.parts > 1:
+        raise StreamError(
+            "train and test are one record, whose parts are judged by a model of the "
+            "other parts: use `sightline run`, or leave `parts` out of plant.toml."
+        )
     wanted = getattr(detector, "settings", None)
     if not isinstance(wanted, RowSettings):
         wanted = RowSettings()  # a class of the user: rows as they are
     test = Preparation(test_until=wanted.test_until).test(test)
-    given, n_not_normal = _both_residuals(detector, train, test, preset, progress)
+    given = rule_input(detector, train, test, preset=preset, progress=progress)
     learned, tested = given.train_residuals, given.test_residuals
-    labels = np.where(_set(tested.is_warm_up), IGNORED, _labels(tested, test))
-    export = _described(detector, learned, tested, test)
-    if n_not_normal:
-        export.notices.append(
-            f"train: {n_not_normal:,} rows not labelled normal were left out."
-        )
+    n_seen = _steps_seen(detector, preset)
+    rows, notices = _exported(tested, test, n_seen), _remarks(given, train, test)
+    meta = _description(detector, test, tested)
     if preset != "export":
-        export.meta["residuals_preset"] = preset
-    export.meta |= carried(audit)
-    _add_alarms(export, detector, given, rule, labels)
-    is_reference, is_held_out = _reference_rows(given, wanted, train)
+        meta["residuals_preset"] = preset
+    meta |= carried(audit)
+    score, alarms = _own_alarms(detector, given, rule, rows.labels, meta, notices)
     facts = {
         "every": train.prepared.every * tested.every,
         # What later telemetry must look like before the detector reads it.
@@ -145,35 +132,52 @@ def export_stream(
         "reference_trim_s": wanted.reference_trim_s,
         "test_until": wanted.test_until,
     }
-    export.meta["rows"] = {k: fact for k, fact in facts.items() if fact is not None}
-    title, rows = _title(detector), learned.index[is_reference]
+    meta["rows"] = {k: fact for k, fact in facts.items() if fact is not None}
+    is_reference, is_held_out = _reference_rows(given, wanted, train)
+    title, at = _title(detector), learned.index[is_reference]
+    measured: tuple[Matrix, Matrix] | tuple[None, None] = None, None
+    of_train, of_test = without_lost(learned, train, n_seen), rows.values
+    if np.isnan(of_train).any() or np.isnan(of_test).any():
+        n_lost = [int(np.isnan(part).sum()) for part in (of_train, of_test)]
+        notices.append(
+            f"{n_lost[0]:,} residuals of train and {n_lost[1]:,} of test are of tags "
+            "without a usable value: each was replaced by what the other tags tell of "
+            "it, so that it is no evidence."
+        )
+        normal = of_train[is_reference]
+        of_train, of_test = expected(of_train, normal), expected(of_test, normal)
     if telemetry:
-        _add_telemetry(export, train, rows, test, tested.index)
-    step_s = None if test.step_s is None else test.step_s * _set(tested.spacing)
+        _check_same(train.channels, test.channels, "The recordings")
+        # A missing cell would spoil every average of the telemetry after it.
+        means = means_of(train.values)
+        before, _ = fill_missing(train.values, _set(train.breaks), means)
+        after, _ = fill_missing(test.values, _set(test.breaks), means)
+        measured = before[at], after[tested.index]
     return ResidualStream(
-        learned.values[is_reference],
-        tested.values,
-        labels,
-        calibration=learned.values[is_held_out] if is_held_out.any() else None,
+        of_train[is_reference],
+        of_test,
+        rows.labels,
+        calibration=of_train[is_held_out] if is_held_out.any() else None,
         channels=tested.channels,
-        train_time=_at(train.time, rows),
-        test_time=_at(test.time, tested.index),
-        train_breaks=_breaks(rows, _set(learned.spacing), train.breaks),
-        test_breaks=_breaks(tested.index, _set(tested.spacing), test.breaks),
-        segments=export.attacks,
+        train_time=None if train.time is None else train.time[at],
+        test_time=rows.time,
+        train_breaks=_breaks(at, _set(learned.spacing), train.breaks),
+        test_breaks=rows.breaks,
+        segments=list(rows.attacks),
         space=tested.space,
         name=name or (f"{title}-{testbed}" if testbed else title),
         detector=title,
         testbed=testbed,
-        step_s=step_s,
+        step_s=rows.step_s,
+        label_slop_s=test.label_slop_s,
         timezone=test.timezone,
-        score=export.score,
-        alarms=export.alarms,
-        telemetry_train=export.telemetry_train,
-        telemetry_test=export.telemetry_test,
-        telemetry_channels=export.telemetry_channels,
-        meta=export.meta,
-        notices=export.notices,
+        score=score,
+        alarms=alarms,
+        telemetry_train=measured[0],
+        telemetry_test=measured[1],
+        telemetry_channels=train.channels if telemetry else None,
+        meta=meta,
+        notices=notices,
     )
 
 
@@ -238,25 +242,94 @@ def export_rows(
         Called with a `Step`.
     """
     rows = _residuals(detector, recording, "the recording", preset, progress)
-    moved = (_moved(attack, rows) for attack in recording.attacks)
-    spacing = _set(rows.spacing)
+    return _exported(rows, recording, _steps_seen(detector, preset))
+
+
+def _steps_seen(detector: Detector, preset: str) -> int | None:
+    """Return 1 if a detector reads only the first of joined steps; else None."""
+    settings = getattr(detector, "row_settings", None)
+    sampling = None if settings is None else getattr(settings(preset), "sampling", None)
+    return 1 if sampling == "stride" else None
+
+
+def _exported(
+    residuals: Residuals, recording: Recording, n_seen: int | None
+) -> ExportedRows:
+    """Return residuals with what the recording says of their rows."""
+    moved = (_moved(attack, residuals) for attack in recording.attacks)
+    index, spacing = residuals.index, _set(residuals.spacing)
     return ExportedRows(
-        values=rows.values,
-        channels=rows.channels,
-        index=rows.index,
-        time=_at(recording.time, rows.index),
-        breaks=_breaks(rows.index, spacing, recording.breaks),
-        labels=np.where(_set(rows.is_warm_up), IGNORED, _labels(rows, recording)),
+        values=without_lost(residuals, recording, n_seen),
+        channels=residuals.channels,
+        index=index,
+        time=None if recording.time is None else recording.time[index],
+        breaks=_breaks(index, spacing, recording.breaks),
+        labels=_labels(residuals, recording),
         attacks=tuple(attack for attack in moved if attack.start < attack.stop),
         step_s=None if recording.step_s is None else recording.step_s * spacing,
-        score=rows.score,
-        notices=rows.notices,
+        score=residuals.score,
+        notices=residuals.notices,
     )
 
 
-def _at(time: Floats | None, rows: Ints) -> Floats | None:
-    """Return the time of some rows, if there is one."""
-    return None if time is None else time[rows]
+def without_lost(
+    residuals: Residuals, recording: Recording, n_seen: int | None = None
+) -> Matrix:
+    """Return residuals with nan for tags that had no usable value.
+
+    A residual made of several steps is lost if at least half of them are; of the first
+    `n_seen`, if it is given. Channels that are no tags, as those of a latent space, are
+    left as they are.
+    """
+    names_of = {name: k for k, name in enumerate(recording.channels)}
+    if not np.isnan(recording.values).any() or not {*residuals.channels} <= {*names_of}:
+        return residuals.values
+    columns = [names_of[name] for name in residuals.channels]
+    lost = np.isnan(recording.values[:, columns]).astype(np.int8)
+    is_lost = block_codes(lost, residuals.index, n_seen or residuals.every) > 0
+    return np.where(is_lost, np.nan, residuals.values)
+
+
+def expected(values: Matrix, train: Matrix) -> Matrix:
+    """Return rows with nan replaced by what the other channels tell of it.
+
+    The conditional mean by mean and covariance of train: the energy of such a row is
+    that of its other channels alone.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        Residuals; nan where a tag had no value.
+    train : array of shape (m, n_channels)
+        Residuals of train; rows with nan do not count.
+
+    Examples
+    --------
+    >>> train = np.array([[0.0, 0.0], [1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+    >>> expected(np.array([[1.5, np.nan]]), train).round(2).tolist()
+    [[1.5, 3.0]]
+    """
+    is_lost = np.isnan(values)
+    if not is_lost.any():
+        return values
+    whole = train[~np.isnan(train).any(axis=1)].astype(np.float64)
+    if len(whole) < 2:
+        return np.where(is_lost, means_of(train), values)
+    mean, covariance = whole.mean(axis=0), np.cov(whole, rowvar=False, ddof=0)
+    covariance = np.atleast_2d(covariance)
+    covariance.flat[:: len(mean) + 1] *= 1 + 1e-9
+    filled = values.copy()
+    patterns, which = np.unique(is_lost, axis=0, return_inverse=True)
+    for k, lost in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == k)
+        if not lost.any():
+            continue
+        known = ~lost
+        weights = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True)
+        weights = weights @ covariance[np.ix_(known, lost)]
+        deviation = values[np.ix_(rows, np.flatnonzero(known))] - mean[known]
+        filled[np.ix_(rows, np.flatnonzero(lost))] = mean[lost] + deviation @ weights
+    return filled
 
 
 def check_rule(detector: Detector, rule: str | None) -> None:
@@ -266,23 +339,37 @@ def check_rule(detector: Detector, rule: str | None) -> None:
         rule_named(rules, rule, _title(detector))
 
 
-def _both_residuals(
+def rule_input(
     detector: Detector,
     train: Recording,
     test: Recording,
-    preset: str,
-    progress: Progress,
-) -> tuple[RuleInput, int]:
-    """Return the residuals of both recordings, and how many of train are not normal."""
+    *,
+    preset: str = "export",
+    progress: Progress = silent,
+) -> RuleInput:
+    """Return what a detector's own alarm rule may look at."""
     learned = _residuals(detector, train, "train", preset, progress)
     tested = _residuals(detector, test, "test", preset, progress)
     _check_same(learned.channels, tested.channels, "The residuals")
-    is_usable = ~_set(learned.is_warm_up)
-    is_normal = _labels(learned, train) == NORMAL
-    is_trained, is_held_out = _parts(
-        detector, learned, is_usable & is_normal, train.n_steps
-    )
-    given = RuleInput(
+    is_trained: Bools = _labels(learned, train) == NORMAL
+    is_held_out = np.zeros_like(is_trained)
+    split = getattr(detector, "split", None)
+    if split is not None:
+        n_steps = train.n_steps
+        if max(split.trained.max(initial=0), split.held_out.max(initial=0)) >= n_steps:
+            raise StreamError(
+                f"`train` is too short with its {n_steps:,} steps to be what the "
+                "detector was fitted on: give that same recording."
+            )
+        is_held_out = is_trained & _made_of(split.held_out, learned, n_steps)
+        is_trained = is_trained & _made_of(split.trained, learned, n_steps)
+    if not is_trained.any():
+        raise StreamError(
+            f"None of the {len(learned.index):,} rows of train is left (all are "
+            "warm-up, held out, trimmed, not labelled normal or without a finite "
+            "residual): give a longer recording, or check the detector's residuals."
+        )
+    return RuleInput(
         train=unlabelled(train),
         test=unlabelled(test),
         train_residuals=learned,
@@ -291,130 +378,105 @@ def _both_residuals(
         is_held_out=is_held_out,
         preset=preset,
     )
-    return given, int((is_usable & ~is_normal).sum())
 
 
-def rule_input(detector: Detector, train: Recording, test: Recording) -> RuleInput:
-    """Return what a detector's own alarm rule may look at."""
-    return _both_residuals(detector, train, test, "export", silent)[0]
-
-
-def _described(
-    detector: Detector, learned: Residuals, tested: Residuals, test: Recording
-) -> _StreamParts:
-    """Return notices, description and attacks of a stream."""
-    sources = dict.fromkeys(learned.notices, "train")
-    for text in tested.notices:
-        sources[text] = "train and test" if text in learned.notices else "test"
+def _description(
+    detector: Detector, test: Recording, tested: Residuals
+) -> dict[str, object]:
+    """Return what is needed to make a stream again and to read it."""
     about = detector.about() if hasattr(detector, "about") else {}
-    export = _StreamParts(
-        notices=[f"{source}: {text}" for text, source in sources.items()],
-        # What is needed to make the stream again and to read it.
-        meta={
-            "detector_name" if k == "detector" else f"detector_{k}": value
-            for k, value in about.items()
-        },
-    )
+    meta: dict[str, object] = {
+        "detector_name" if k == "detector" else f"detector_{k}": value
+        for k, value in about.items()
+    }
     if tested.scale is not None:
-        export.meta["scale"] = [float(scale) for scale in tested.scale]
+        meta["scale"] = [float(scale) for scale in tested.scale]
     groups: dict[str, list[str]] = {}
     for tag in test.tags:
         if tag.stage is not None and tag.name in tested.channels:
             groups.setdefault(tag.stage, []).append(tag.name)
     if len(groups) > 1:
-        export.meta["groups"] = groups
-    attacks = [_moved(attack, tested) for attack in test.attacks]
-    export.attacks = [attack for attack in attacks if attack.start < attack.stop]
-    if lost := [attack.id for attack in attacks if attack.start >= attack.stop]:
-        export.notices.append(
+        meta["groups"] = groups
+    return meta
+
+
+def _remarks(given: RuleInput, train: Recording, test: Recording) -> list[str]:
+    """Return what residuals say, and sentences on what has none."""
+    learned, tested = given.train_residuals, given.test_residuals
+    remarks = []
+    for text in dict.fromkeys((*learned.notices, *tested.notices)):
+        sources = (("train", learned), ("test", tested))
+        where = [name for name, residuals in sources if text in residuals.notices]
+        remarks.append(f"{' and '.join(where)}: {text}")
+    moved = [_moved(attack, tested) for attack in test.attacks]
+    if lost := [attack.id for attack in moved if attack.start >= attack.stop]:
+        remarks.append(
             f"test: no residual belongs to a step of {names(lost, 6, quoted=True)}."
         )
     absent = [tag for tag in test.channels if tag not in tested.channels]
     # Channels of a latent space are no tags: then it makes no sense to name tags.
     if 0 < len(absent) < len(test.channels):
-        verb = "has" if len(absent) == 1 else "have"
-        export.notices.append(
-            f"{len(absent)} of {len(test.channels)} tags {verb} no residual of "
-            f"{'its' if len(absent) == 1 else 'their'} own: "
-            f"{names(absent, _MOST_TAGS)}."
+        verb, whose = ("has", "its") if len(absent) == 1 else ("have", "their")
+        remarks.append(
+            f"{len(absent)} of {len(test.channels)} tags {verb} no residual of {whose} "
+            f"own: {names(absent, _MOST_TAGS)}."
         )
-    return export
+    is_left_out = (_labels(learned, train) != NORMAL) & ~_set(learned.is_warm_up)
+    if count := int(is_left_out.sum()):
+        remarks.append(f"train: {count:,} rows not labelled normal were left out.")
+    return remarks
 
 
-def _add_alarms(
-    export: _StreamParts,
+def _own_alarms(
     detector: Detector,
     given: RuleInput,
     rule: str | None,
     labels: Labels,
-) -> None:
-    """Add score and alarms of a detector's own rule, with a description of the rule.
+    meta: dict[str, object],
+    notices: list[str],
+) -> tuple[Floats | None, Labels | None]:
+    """Return score and alarms of a detector's own rule; describe the rule in `meta`.
 
     Labels reach only a rule that was asked for by name and whose name says it.
     """
     if rule == NO_RULE:
-        return
-    if not isinstance(detector, LearnedDetector):
-        _add_own(export, given.test_residuals.score, given.test_residuals.alarms)
-        return
-    title = _title(detector)
-    uses = () if rule is None else rule_named(detector.rules, rule, title).looks_at
-    try:
-        native = detector.native_alarms(
-            given, rule=rule, labels=labels if TestUse.LABELS in uses else None
-        )
-    except StreamError as error:
+        return None, None
+    own: Residuals | NativeAlarms | None = given.test_residuals
+    if isinstance(detector, LearnedDetector):
+        uses: tuple[TestUse, ...] = ()
         if rule is not None:
-            raise
-        # The rule was not asked for: the stream is useful without it.
-        export.notices.append(f"own rule: it could not be used: {error}")
-        return
-    if native is None:
-        return
-    export.notices += [f"own rule: {notice}" for notice in native.notices]
-    if native.rule is not None:
-        looks_at = tuple(str(what) for what in native.rule.looks_at)
-        facts: dict[str, object] = {"name": native.rule.name, "looks_at": looks_at}
-        if isinstance(native.threshold, float):
-            facts["threshold"] = native.threshold
-        export.meta["native_rule"] = facts
-        if looks_at:
-            export.notices.append(
-                f"own rule: it looks at {' and '.join(looks_at)}, which no detector in "
-                "service could."
+            uses = rule_named(detector.rules, rule, _title(detector)).looks_at
+        try:
+            own = detector.native_alarms(
+                given, rule=rule, labels=labels if TestUse.LABELS in uses else None
             )
-    _add_own(export, native.score, native.alarms)
-
-
-def _add_own(export: _StreamParts, score: Floats | None, alarms: Bools | None) -> None:
-    """Add the score and the alarms of a detector's own rule, as far as it has them."""
-    if alarms is not None:
-        export.alarms = np.asarray(alarms).astype(np.int8)
-    if score is None:
-        return
-    if np.isfinite(score).all():
-        export.score = score
-    else:
-        export.notices.append(
-            "own rule: its score is left out, for some rows have none."
-        )
-
-
-def _add_telemetry(
-    export: _StreamParts,
-    train: Recording,
-    train_rows: Ints,
-    test: Recording,
-    rows: Ints,
-) -> None:
-    """Add the measured values at the rows of both recordings."""
-    _check_same(train.channels, test.channels, "The recordings")
-    means = means_of(train.values)
-    # A missing cell would spoil every average of the telemetry after it.
-    filled, _ = fill_missing(train.values, _set(train.breaks), means)
-    tested, _ = fill_missing(test.values, _set(test.breaks), means)
-    export.telemetry_train, export.telemetry_test = filled[train_rows], tested[rows]
-    export.telemetry_channels = train.channels
+        except StreamError as error:
+            if rule is not None:
+                raise
+            # The rule was not asked for: the stream is useful without it.
+            notices.append(f"own rule: it could not be used: {error}")
+            return None, None
+    if own is None:
+        return None, None
+    if isinstance(own, NativeAlarms):
+        notices += [f"own rule: {notice}" for notice in own.notices]
+        if own.rule is not None:
+            looks_at = tuple(str(what) for what in own.rule.looks_at)
+            facts: dict[str, object] = {"name": own.rule.name, "looks_at": looks_at}
+            if isinstance(own.threshold, float):
+                facts["threshold"] = own.threshold
+            meta["native_rule"] = facts
+            if looks_at:
+                notices.append(
+                    f"own rule: it looks at {' and '.join(looks_at)}, which no "
+                    "detector in service could."
+                )
+    score = own.score
+    if score is not None and not np.isfinite(score).all():
+        notices.append("own rule: its score is left out, for some rows have none.")
+        score = None
+    alarms = None if own.alarms is None else np.asarray(own.alarms).astype(np.int8)
+    return score, alarms
 
 
 def _residuals(
@@ -463,29 +525,6 @@ def _residuals(
     )
 
 
-def _parts(
-    detector: Detector, residuals: Residuals, is_usable: Bools, n_steps: int
-) -> tuple[Bools, Bools]:
-    """Return which rows of train were learned from, and which were held out."""
-    is_trained, is_held_out = is_usable, np.zeros_like(is_usable)
-    split = getattr(detector, "split", None)
-    if split is not None:
-        if max(split.trained.max(initial=0), split.held_out.max(initial=0)) >= n_steps:
-            raise StreamError(
-                f"`train` is too short with its {n_steps:,} steps to be what the "
-                "detector was fitted on: give that same recording."
-            )
-        is_trained = is_usable & _made_of(split.trained, residuals, n_steps)
-        is_held_out = is_usable & _made_of(split.held_out, residuals, n_steps)
-    if not is_trained.any():
-        raise StreamError(
-            f"None of the {len(residuals.index):,} rows of train is left (all are "
-            "warm-up, held out, trimmed, not labelled normal or without a finite "
-            "residual): give a longer recording, or check the detector's residuals."
-        )
-    return is_trained, is_held_out
-
-
 def _reference_rows(
     given: RuleInput, wanted: RowSettings, train: Recording
 ) -> tuple[Bools, Bools]:
@@ -494,30 +533,27 @@ def _reference_rows(
     Without `reference_trim_s` they are the rows learned from. With it they are all
     normal rows from that second on, counted from the first measured row.
     """
-    is_trained, is_held_out = given.is_trained, given.is_held_out
-    if wanted.reference_trim_s is None:
-        return is_trained, is_held_out
-    learned, left = given.train_residuals, wanted.reference_trim_s
-    left -= train.prepared.trim_s
-    if train.time is None and train.step_s is None:
+    trim_s, is_held_out = wanted.reference_trim_s, given.is_held_out
+    if trim_s is None:
+        return given.is_trained, is_held_out
+    learned = given.train_residuals
+    if train.time is not None:
+        since = train.time[learned.index] - train.time[0]
+    elif train.step_s is not None:
+        since = learned.index * train.step_s
+    else:
         raise StreamError(
-            f"`reference_trim_s` is {wanted.reference_trim_s:g} s, but the recording "
-            "has neither `time` nor `step_s`: give one of them."
+            f"`reference_trim_s` is {trim_s:g} s, but the recording has neither `time` "
+            "nor `step_s`: give one of them."
         )
-    since = (
-        train.time[learned.index] - train.time[0]
-        if train.time is not None
-        else learned.index * (train.step_s or 0.0)
-    )
-    is_late = np.asarray(since >= left)
-    is_normal = _labels(learned, train) == NORMAL
-    is_usable = is_late & is_normal & ~_set(learned.is_warm_up)
-    if not (is_usable & ~is_held_out).any():
+    is_late = since >= trim_s - train.prepared.trim_s
+    is_reference = is_late & (_labels(learned, train) == NORMAL) & ~is_held_out
+    if not is_reference.any():
         raise StreamError(
-            f"`reference_trim_s` of {wanted.reference_trim_s:g} s leaves no row of "
-            "train to fit the reference on: lower it."
+            f"`reference_trim_s` of {trim_s:g} s leaves no row of train to fit the "
+            "reference on: lower it."
         )
-    return is_usable & ~is_held_out, is_late & is_held_out
+    return is_reference, is_late & is_held_out
 
 
 def _made_of(firsts: Ints, residuals: Residuals, n_steps: int) -> Bools:
@@ -534,12 +570,16 @@ def _made_of(firsts: Ints, residuals: Residuals, n_steps: int) -> Bools:
 
 
 def _labels(residuals: Residuals, recording: Recording) -> Labels:
-    """Return the label of each row: attack before ignored before normal."""
+    """Return the label of each row: attack before ignored before normal.
+
+    Warm-up rows are ignored.
+    """
     chosen = np.full(len(residuals.index), NORMAL, np.int8)
     stops = np.minimum(residuals.index + residuals.every, recording.n_steps)
     for code in (IGNORED, ATTACK):
         so_far = np.append(0, np.cumsum(_set(recording.labels) == code))
         chosen[so_far[stops] > so_far[residuals.index]] = code
+    chosen[_set(residuals.is_warm_up)] = IGNORED
     return chosen
 
 

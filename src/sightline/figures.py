@@ -20,8 +20,9 @@ This module knows no record: an entry reads an evaluation by the names of its fi
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 # False-alarm rates up to which `pauc_1` and `pauc_5` count.
 PAUC_RATES = (0.01, 0.05)
 PAPER = "Shi, Xiang, Zhang, Fu: What the Detector Can See"
+# Begins the keys of figures of the p99 rule with its limit set in hindsight.
+_HINDSIGHT = "test_calibrated_"
 
 
 class Better(StrEnum):
@@ -173,7 +176,7 @@ class FigureEntry:
     @property
     def field(self) -> str:
         """Its name within the record that holds it."""
-        return self.key.removeprefix("test_calibrated_")
+        return self.key.removeprefix(_HINDSIGHT)
 
     @property
     def place(self) -> str:
@@ -270,280 +273,189 @@ def with_interval() -> list[FigureEntry]:
     return [e for e in FIGURES.values() if e.block and e.has_interval]
 
 
+def _of(block: str, **same: Any) -> Callable[..., FigureEntry]:
+    """Return what makes the entries of one record of an evaluation."""
+    return partial(FigureEntry, block=block, reference=PAPER, **same)
+
+
+# Fields that several entries share.
+_Fields = dict[str, Any]
+_DRAWN: _Fields = {"has_interval": True, "has_floor": True}
+_IN_NATS: _Fields = {"style": FigureStyle.SIZE, "unit": "nats", "high": inf}
+_ATTACKS: _Fields = {"style": FigureStyle.COUNT, "unit": "attacks", "high": inf}
+_ANY_SIZE: _Fields = {"style": FigureStyle.STATISTIC, "high": inf}
+_rank, _windows = _of("rank", **_DRAWN), _of("windows", **_DRAWN)
+_drift = _of("drift", better=Better.NEAR_ZERO, has_interval=True, low=-inf, **_IN_NATS)
+_probe, _compactness, _quality = _of("probe"), _of("compactness"), _of("quality")
+
 _OF_A_DETECTOR = (
-    FigureEntry(
+    _rank(
         key=Figure.ROC_AUC,
-        block="rank",
         name="ROC-AUC",
         sentence="Probability that an attack row has a higher deviation score (energy) "
         "than a normal row; 0.5 is chance.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
     ),
-    FigureEntry(
-        key=Figure.PAUC_1,
-        block="rank",
-        name="pAUC@1%",
-        spoken="pAUC at 1%",
-        sentence=f"The same, where at most {text.share(PAUC_RATES[0])} of normal rows "
-        "are in alarm; 0 is chance, 1 is perfect.",
-        low=-inf,
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+    *(
+        _rank(
+            key=key,
+            name=f"pAUC@{text.share(rate)}",
+            spoken=f"pAUC at {text.share(rate)}",
+            sentence=f"The same, where at most {text.share(rate)} of normal rows are "
+            "in alarm; 0 is chance, 1 is perfect.",
+            low=-inf,
+        )
+        for key, rate in zip((Figure.PAUC_1, Figure.PAUC_5), PAUC_RATES, strict=True)
     ),
-    FigureEntry(
-        key=Figure.PAUC_5,
-        block="rank",
-        name="pAUC@5%",
-        spoken="pAUC at 5%",
-        sentence=f"The same, where at most {text.share(PAUC_RATES[1])} of normal rows "
-        "are in alarm; 0 is chance, 1 is perfect.",
-        low=-inf,
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
-    ),
-    FigureEntry(
+    _rank(
         key=Figure.AVERAGE_PRECISION,
-        block="rank",
         name="AP",
         spoken="average precision",
         sentence="Mean precision as the limit falls past each attack row. It depends "
         "on the share of attack rows: do not compare it between testbeds.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
     ),
-    FigureEntry(
+    _rank(
         key=Figure.MEAN_SEGMENT_AUC,
-        block="rank",
         name="mean segment AUC",
         spoken="AUC per attack",
         sentence="Mean over attacks of the probability that a row of the attack has a "
         "higher deviation score than a normal row.",
-        has_interval=True,
-        has_floor=True,
+        reference="",
     ),
-    FigureEntry(
+    _windows(
         key=Figure.P_FULL,
-        block="windows",
         name="P_FULL",
         sentence="Probability that an attack window has a larger D_FULL than a normal "
         "window of its length; 0.5 is chance.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
     ),
-    FigureEntry(
+    _windows(
         key=Figure.P_FULL_PER_SEGMENT,
-        block="windows",
         name="P_FULL per attack",
         sentence="The same as P_FULL, with each attack weighing the same.",
-        has_interval=True,
-        has_floor=True,
+        reference="",
     ),
-    FigureEntry(
+    _windows(
         key=Figure.MEDIAN_D_FULL,
-        block="windows",
         name="median D_FULL",
         symbol="med. D_FULL",
         sentence="Median of D_FULL over the attacks.",
-        style=FigureStyle.SIZE,
-        unit="nats",
-        high=inf,
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+        **_IN_NATS,
     ),
-    FigureEntry(
+    _drift(
         key=Figure.D_DRIFT,
-        block="drift",
         name="D_drift",
         sentence="Mean deviation score of attack-free test rows minus that of train. "
         f"{text.DAGGER}: a few extreme points dominate it; use the robust value.",
-        better=Better.NEAR_ZERO,
-        style=FigureStyle.SIZE,
-        unit="nats",
-        low=-inf,
-        high=inf,
-        has_interval=True,
-        reference=PAPER,
     ),
-    FigureEntry(
+    _drift(
         key=Figure.D_DRIFT_ROBUST,
-        block="drift",
         name="D_drift (rob.)",
         sentence="Median deviation score of attack-free test rows minus mean deviation "
         "score of train.",
-        better=Better.NEAR_ZERO,
-        style=FigureStyle.SIZE,
-        unit="nats",
-        low=-inf,
-        high=inf,
-        has_interval=True,
-        reference=PAPER,
     ),
-    FigureEntry(
+    _probe(
         key=Figure.F1,
-        block="probe",
         name="F1@p99",
         spoken="F1",
         sentence="Point-wise F1 of the p99 rule, without point adjustment.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+        **_DRAWN,
     ),
-    FigureEntry(
+    _probe(
         key=Figure.PRECISION,
-        block="probe",
         name="Precision",
         symbol="Prec.",
         spoken="precision",
         sentence="Share of rows in alarm that belong to an attack.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+        **_DRAWN,
     ),
-    FigureEntry(
+    _probe(
         key=Figure.RECALL,
-        block="probe",
         name="Recall",
         symbol="Rec.",
         spoken="recall",
         sentence="Share of attack rows in alarm.",
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+        **_DRAWN,
     ),
-    FigureEntry(
+    _probe(
         key=Figure.HITS,
-        block="probe",
         name="Hits",
         spoken="attacks alarmed",
         sentence="Attacks with at least one row in alarm, whether because of them or "
         "not.",
-        style=FigureStyle.COUNT,
-        unit="attacks",
-        high=inf,
-        has_interval=True,
-        has_floor=True,
-        reference=PAPER,
+        **_DRAWN | _ATTACKS,
     ),
-    FigureEntry(
+    _probe(
         key=Figure.FALSE_ALARM_RATE,
-        block="probe",
         name="time in false alarm",
         sentence="Share of attack-free test rows in alarm.",
         better=Better.LOWER,
         has_interval=True,
+        reference="",
     ),
-    FigureEntry(
+    _probe(
         key=Figure.FALSE_POSITIVE_SEGMENTS,
-        block="probe",
         name="False-alarm runs",
         symbol="FP-seg",
         spoken="false-alarm runs",
         sentence="Runs of rows in alarm that touch attack-free rows and no attack.",
         better=Better.LOWER,
-        style=FigureStyle.COUNT,
-        unit="runs",
-        high=inf,
-        reference=PAPER,
+        **_ATTACKS | {"unit": "runs"},
     ),
-    FigureEntry(
-        key=Figure.HINDSIGHT_F1,
+)
+# The same figures of the p99 rule, in this order.
+_IN_HINDSIGHT = tuple(
+    replace(
+        entry,
+        key=Figure(f"{_HINDSIGHT}{entry.key}"),
         block="probe_test_calibrated",
-        name="F1 (hindsight)",
+        name=f"{entry.name.removesuffix('@p99')} (hindsight)",
+        symbol=f"{entry.symbol.removesuffix('@p99')} (hindsight)",
+        spoken="",
         sentence="The same as F1@p99 with the limit set in hindsight on attack-free "
         "test rows: 1% of them exceed it. No rule in service could know it; the "
-        "difference to F1@p99 is what drift costs.",
-        reference=PAPER,
-    ),
-    FigureEntry(
-        key=Figure.HINDSIGHT_PRECISION,
-        block="probe_test_calibrated",
-        name="Precision (hindsight)",
-        symbol="Prec. (hindsight)",
-        sentence="Precision with the limit set in hindsight, as for F1 (hindsight).",
-        reference=PAPER,
-    ),
-    FigureEntry(
-        key=Figure.HINDSIGHT_RECALL,
-        block="probe_test_calibrated",
-        name="Recall (hindsight)",
-        symbol="Rec. (hindsight)",
-        sentence="Recall with the limit set in hindsight, as for F1 (hindsight).",
-        reference=PAPER,
-    ),
-    FigureEntry(
-        key=Figure.HINDSIGHT_FALSE_POSITIVE_SEGMENTS,
-        block="probe_test_calibrated",
-        name="False-alarm runs (hindsight)",
-        symbol="FP-seg (hindsight)",
-        sentence="False-alarm runs with the limit set in hindsight, as for F1 "
-        "(hindsight).",
-        better=Better.LOWER,
-        style=FigureStyle.COUNT,
-        unit="runs",
-        high=inf,
-        reference=PAPER,
-    ),
-    FigureEntry(
-        key=Figure.HINDSIGHT_HITS,
-        block="probe_test_calibrated",
-        name="Hits (hindsight)",
-        sentence="Hits with the limit set in hindsight, as for F1 (hindsight).",
-        style=FigureStyle.COUNT,
-        unit="attacks",
-        high=inf,
-        reference=PAPER,
-    ),
-    FigureEntry(
+        "difference to F1@p99 is what drift costs."
+        if entry.key == Figure.F1
+        else f"{entry.name} with the limit set in hindsight, as for F1 (hindsight).",
+        has_interval=False,
+        has_floor=False,
+    )
+    for key in ("f1", "precision", "recall", "false_positive_segments", "hits")
+    for entry in _OF_A_DETECTOR
+    if entry.key == key
+)
+_OF_NORMAL_OPERATION = (
+    _compactness(
         key=Figure.COMPACTNESS,
-        block="compactness",
         name="p_eff/p",
         sentence="Share of the residual dimensions that normal data use. It describes "
         "the detector; it is neither good nor bad.",
         better=Better.NEITHER,
         high=inf,
-        reference=PAPER,
     ),
-    FigureEntry(
+    _compactness(
         key=Figure.P_EFF,
-        block="compactness",
         name="p_eff",
         sentence="Number of residual dimensions that normal data use.",
         better=Better.NEITHER,
-        style=FigureStyle.STATISTIC,
         unit="channels",
-        high=inf,
-        reference=PAPER,
+        **_ANY_SIZE,
     ),
-    FigureEntry(
+    _quality(
         key=Figure.MAX_Z,
-        block="quality",
         name="max-z",
         sentence="Largest whitened residual of train; 4 to 6 for Gaussian residuals.",
         better=Better.LOWER,
-        style=FigureStyle.STATISTIC,
-        high=inf,
-        reference=PAPER,
+        **_ANY_SIZE,
     ),
-    FigureEntry(
+    _quality(
         key=Figure.EXCESS_KURTOSIS,
-        block="quality",
         name="Excess kurtosis",
         symbol="kurt.",
         spoken="excess kurtosis",
         sentence="Heavy tails of the whitened residuals of train: 0 if they are "
         "Gaussian, large with a few very large residuals.",
         better=Better.NEAR_ZERO,
-        style=FigureStyle.STATISTIC,
         low=-2.0,
-        high=inf,
-        reference=PAPER,
+        **_ANY_SIZE,
     ),
 )
 
@@ -579,31 +491,14 @@ def _family(
 
 # Figures that are means over attacks, and what follows from such a mean.
 _OF_ATTACKS = (
-    "pa_f1",
-    "pak_20_f1",
-    "range_recall",
-    "etapr_recall",
-    "affiliation_precision",
-    "affiliation_recall",
-    "event_recall",
-)
+    "pa_f1 pak_20_f1 range_recall etapr_recall affiliation_precision "
+    "affiliation_recall event_recall"
+).split()
 # What reviewers ask for most.
 _IN_PRINT = (
-    "pa_f1",
-    "pak_20_f1",
-    "range_f1",
-    "etapr_f1",
-    "affiliation_f1",
-    "event_f1",
-    "nab_standard",
-    "best_f1",
-    "best_pa_f1",
-    "pa_average_precision",
-    "vus_roc",
-    "vus_pr",
-    "r_auc_roc",
-    "r_auc_pr",
-)
+    "pa_f1 pak_20_f1 range_f1 etapr_f1 affiliation_f1 event_f1 nab_standard best_f1 "
+    "best_pa_f1 pa_average_precision vus_roc vus_pr r_auc_roc r_auc_pr"
+).split()
 _PAK = (
     "point-adjusted as tadpak d3061e4: an attack counts whole if more than K% of its "
     "rows are alarmed; K = "
@@ -611,35 +506,26 @@ _PAK = (
 _ORACLE = "oracle: the threshold saw the labels; "
 _DELAY = "rows from an attack's start to its first alarmed row inside it; "
 _KIM, _VUS = "Kim et al. 2022", "Paparrizos et al. 2022"
-_NO_SHARE: dict[str, Any] = {"style": FigureStyle.STATISTIC, "high": inf}
-_IN_ROWS = _NO_SHARE | {"better": Better.LOWER, "unit": "rows"}
+_IN_ROWS = _ANY_SIZE | {"better": Better.LOWER, "unit": "rows"}
+_alarms = partial(_family, MeasuredOn.ALARMS)
+_score = partial(_family, MeasuredOn.SCORE)
 
-_OF_ALARMS = (
-    *_family(
-        MeasuredOn.ALARMS,
-        "pak",
-        f"{_PAK}0",
-        _KIM,
-        {"pa_f1": ("f1", "PA F1")},
-        needs_floor=True,
-    ),
-    *_family(
-        MeasuredOn.ALARMS,
+_PUBLISHED = (
+    *_alarms("pak", f"{_PAK}0", _KIM, {"pa_f1": ("f1", "PA F1")}, needs_floor=True),
+    *_alarms(
         "pak",
         f"{_PAK}20",
         _KIM,
         {"pak_20_f1": ("f1", "PA%20 F1")},
         parameters=(("k", 20.0),),
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "pak_auc",
         f"{_PAK}0, 1, .., 100, trapezoid",
         _KIM,
         {"pak_auc": ("value", "PA%K area")},
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "range",
         "range-based (Tatbul 2018): alpha 0, reciprocal cardinality, flat bias, beta 1",
         "Tatbul et al. 2018",
@@ -649,8 +535,7 @@ _OF_ALARMS = (
             "range_f1": ("f", "range F1"),
         },
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "etapr",
         "as eTaPR 22.6.1: theta_p 0.5, theta_r 0.1, delta 0",
         "Hwang et al. 2022",
@@ -660,8 +545,7 @@ _OF_ALARMS = (
             "etapr_f1": ("f1", "eTaPR F1"),
         },
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "affiliation",
         "affiliation (Huet 2022), as the authors' code 8d84498",
         "Huet et al. 2022",
@@ -672,8 +556,7 @@ _OF_ALARMS = (
         },
         needs_floor=True,
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "event",
         "attacks with an alarmed row, and episodes that touch no attack; read it with "
         "the share of time in alarm",
@@ -684,15 +567,13 @@ _OF_ALARMS = (
             "event_f1": ("f1", "event F1"),
         },
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "composite",
         "composite (Garg 2021): precision of rows, recall of attacks, whole events",
         "Garg et al. 2021",
         {"composite_f1": ("f1", "composite F1")},
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "esa",
         "ESA-ADB 489cb61: event-wise; precision corrected by the share of normal rows "
         "in alarm; alarming precision counts repeated episodes",
@@ -702,32 +583,29 @@ _OF_ALARMS = (
             "esa_alarming_precision": ("alarming_precision", "ESA alarming precision"),
         },
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "nab",
         "NAB ea702d7: standard profile (0.11, 1), attacks as windows, no probation",
         "NAB ea702d7",
         {"nab_standard": ("score", "NAB, standard profile")},
-        **_NO_SHARE | {"low": -inf},
+        low=-inf,
+        **_ANY_SIZE,
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "delay",
         f"{_DELAY}mean over detected attacks",
         "",
         {"delay_mean": ("mean", "mean delay (rows)")},
         **_IN_ROWS,
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "delay",
         f"{_DELAY}median over detected attacks",
         "",
         {"delay_median": ("median", "median delay (rows)")},
         **_IN_ROWS,
     ),
-    *_family(
-        MeasuredOn.ALARMS,
+    *_alarms(
         "delay",
         f"{_DELAY}a missed attack counts with its length",
         "",
@@ -739,47 +617,39 @@ _OF_ALARMS = (
         },
         **_IN_ROWS,
     ),
-)
-_OF_SCORES = (
-    *_family(
-        MeasuredOn.SCORE,
+    *_score(
         "rank",
         f"{_ORACLE}F1 of rows, over all distinct scores",
         "",
         {"best_f1": ("best_f1", "best F1 (oracle)")},
     ),
-    *_family(
-        MeasuredOn.SCORE,
+    *_score(
         "best_pak",
         f"{_ORACLE}{_PAK}0, over all distinct scores",
         _KIM,
         {"best_pa_f1": ("f1", "best PA F1 (oracle)")},
         needs_floor=True,
     ),
-    *_family(
-        MeasuredOn.SCORE,
+    *_score(
         "pa_rank",
         "step-wise, after raising each attack row to the attack's largest score",
         "",
         {"pa_average_precision": ("average_precision", "PA average precision")},
         needs_floor=True,
     ),
-    *_family(
-        MeasuredOn.SCORE,
+    *_score(
         "vus",
         "VUS as TSB-AD 1.5 and vus 0.0.6: windows 0 to 100, 250 thresholds",
         _VUS,
         {"vus_roc": ("roc", "VUS-ROC"), "vus_pr": ("pr", "VUS-PR")},
     ),
-    *_family(
-        MeasuredOn.SCORE,
+    *_score(
         "r_auc",
         "range AUC as vus 0.0.6: window 100, 250 thresholds",
         _VUS,
         {"r_auc_roc": ("roc", "R-AUC-ROC"), "r_auc_pr": ("pr", "R-AUC-PR")},
     ),
 )
+_ENTRIES = (*_OF_A_DETECTOR, *_IN_HINDSIGHT, *_OF_NORMAL_OPERATION, *_PUBLISHED)
 # In the order of the file.
-FIGURES: dict[str, FigureEntry] = {
-    entry.key: entry for entry in (*_OF_A_DETECTOR, *_OF_ALARMS, *_OF_SCORES)
-}
+FIGURES: dict[str, FigureEntry] = {entry.key: entry for entry in _ENTRIES}

@@ -83,14 +83,17 @@ def return_freed_arrays() -> None:
 # --- Our own --------------------------------------------------------------------------
 
 
+def n_cores() -> int:
+    """Return how many cores this process may use, which may be fewer than there are."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def usual_jobs() -> int:
     """Return the number of cores of this process, at most ``OMP_NUM_THREADS``."""
     given = os.environ.get("OMP_NUM_THREADS", "")
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    return min(cores, max(int(given), 1)) if given.isdecimal() else cores
+    return min(n_cores(), max(int(given), 1)) if given.isdecimal() else n_cores()
 
 
 # How many calls are made at a time inside `threads`; None outside.

@@ -34,11 +34,11 @@ DISTRIBUTION = "sightline-cps"
 OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         DETECTORS: {
-            "gdn": "sightline.detectors.gdn.detector:GDN",
-            "fusagnet": "sightline.detectors.fusagnet.detector:FuSAGNet",
-            "tranad": "sightline.detectors.tranad.detector:TranAD",
-            "nsibf": "sightline.detectors.nsibf.detector:NSIBF",
-            "geco": "sightline.detectors.geco.detector:GeCo",
+            "gdn": "sightline.detectors.gdn:GDN",
+            "fusagnet": "sightline.detectors.fusagnet:FuSAGNet",
+            "tranad": "sightline.detectors.tranad:TranAD",
+            "nsibf": "sightline.detectors.nsibf:NSIBF",
+            "geco": "sightline.detectors.geco:GeCo",
             "var": "sightline.detectors.baselines:VectorAutoregression",
             "pca": "sightline.detectors.baselines:PCAReconstruction",
             "mean": "sightline.detectors.baselines:TrainingMean",

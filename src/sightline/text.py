@@ -121,6 +121,26 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 86_400:.1f} days"
 
 
+def span_s(text: str) -> float:
+    """Return a time span such as ``8h`` in seconds.
+
+    Raises
+    ------
+    ValueError
+        If it is no number of s, min, h or d above 0.
+
+    Examples
+    --------
+    >>> span_s("8h"), span_s("15 min"), span_s("90")
+    (28800.0, 900.0, 90.0)
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|d)?", text.strip())
+    if match is None or not float(match[1]) > 0:
+        raise ValueError(f"give a time like 15min or 4h, not {text!r}.")
+    units = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+    return float(match[1]) * units[match[2] or "s"]
+
+
 def size(n_bytes: int) -> str:
     """Return a number of bytes in kB, MB or GB, with about two significant figures.
 

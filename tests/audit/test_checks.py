@@ -10,9 +10,8 @@ from facts_plants import BEGIN, N_TEST, N_TRAIN, clean, recording
 from testbed_files import DATA, needs_batadal, needs_skab
 
 import sightline
-from sightline.audit.codes import CODES, Severity
 from sightline.audit.data import audit_of, refusal, refused
-from sightline.audit.record import audit_in, carried
+from sightline.audit.record import CODES, Severity, audit_in, carried
 from sightline.data.segments import ListedAttack
 from sightline.testbeds import Testbed
 

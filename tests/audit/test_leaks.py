@@ -5,13 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline import Recording, Tag
-from sightline.audit.columns import LEAST_ROWS, SharedStretch, shared_stretches
-
-
-def recording(values):
-    tags = tuple(Tag(name=f"T{k}") for k in range(values.shape[1]))
-    return Recording(values=values, tags=tags)
+from sightline.audit.protocol import LEAST_ROWS, SharedStretch, shared_stretches
+from sightline.data.row_tables import ArrayRows
 
 
 def plant(seed, n_rows=400, n_channels=3, kind=np.float64):
@@ -21,7 +16,7 @@ def plant(seed, n_rows=400, n_channels=3, kind=np.float64):
 
 
 def found(train, test):
-    return shared_stretches(recording(train), recording(test))
+    return shared_stretches(ArrayRows(train), ArrayRows(test))
 
 
 def test_a_minute_at_one_row_a_second_is_a_stretch():

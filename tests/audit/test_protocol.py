@@ -17,7 +17,7 @@ from sightline import (
     write_results,
     write_stream,
 )
-from sightline.audit.codes import CODES, Severity
+from sightline.audit.record import CODES, Severity
 from sightline.cli.app import app
 from sightline.study.lint import lint
 

@@ -9,11 +9,10 @@ from blind_records import ar1, fitted
 from blind_spots import coverage
 
 from sightline import Residuals, ResidualStream, find_blind_spots
+from sightline.blindspots.attackers import held_for_good, largest_deviation
 from sightline.blindspots.detector import AnyStage1, detector_rows
-from sightline.blindspots.find import maker
-from sightline.blindspots.knowing import held_for_good, largest_deviation
 from sightline.blindspots.rule_view import RowChange
-from sightline.blindspots.search import SpotArena, SpotSettings
+from sightline.blindspots.search import SpotArena, SpotSettings, maker
 from sightline.blindspots.shapes import SHAPES, OwnShape
 from sightline.blindspots.sizes import SpotCase, searched
 from sightline.export import NO_RULE, export_rows, export_stream
@@ -39,8 +38,17 @@ def seen_at(case, view, sign):
     return seen
 
 
-@pytest.mark.parametrize("coefficient", [0.0, 0.9])
-@pytest.mark.parametrize("shape", ["step", "ramp", "noise"])
+# Each shape and each coefficient by default; the other pairs are slow.
+@pytest.mark.parametrize(
+    ("coefficient", "shape"),
+    [
+        *((0.0, "step"), (0.9, "ramp"), (0.9, "noise")),
+        *(
+            pytest.param(*pair, marks=pytest.mark.slow)
+            for pair in ((0.9, "step"), (0.0, "ramp"), (0.0, "noise"))
+        ),
+    ],
+)
 def test_a_places_size_equals_bisection(coefficient, shape):
     arena = residual_arena(
         coefficient, shapes=(shape,), durations_s=(60.0, 900.0, 14_400.0)

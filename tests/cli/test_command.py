@@ -27,8 +27,7 @@ from typer.testing import CliRunner
 
 import sightline
 from sightline import read_evaluation, storage, write_stream
-from sightline.audit.codes import finding
-from sightline.audit.record import Audit, RecordingFacts, carried
+from sightline.audit.record import Audit, RecordingFacts, carried, finding
 from sightline.cli.app import app
 from sightline.data import stream_input
 from sightline.evaluation import pipeline
@@ -502,10 +501,17 @@ def deadly(*args, **kwargs):
 setattr(os, name, deadly)
 app()
 """
+KILLED_EVALUATE = (sys.executable, "-c", KILLED, "evaluate", "--no-intervals")
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-@pytest.mark.parametrize("at", ["fsync 1", "fsync 4", "replace 1", "replace 4"])
+@pytest.mark.parametrize(
+    "at",
+    [
+        *("fsync 1", "replace 4"),
+        *(pytest.param(at, marks=pytest.mark.slow) for at in ("fsync 4", "replace 1")),
+    ],
+)
 def test_a_killed_run_leaves_whole_files_and_the_next_one_works(three, out, at):
     succeeded(evaluate(three[0], out=out))
     old = contents(out)
@@ -534,7 +540,7 @@ def test_a_killed_run_leaves_whole_files_and_the_next_one_works(three, out, at):
 def test_what_a_killed_run_left_is_no_result(three, out):
     succeeded(evaluate(three[1], out=out))
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, "evaluate", three[0], "--out", out],
+        [*KILLED_EVALUATE, three[0], "--out", out],
         env=os.environ | {"KILL": "replace 1"},
         check=False,
     )
@@ -549,7 +555,7 @@ def test_what_a_killed_run_left_is_no_result(three, out):
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_run_killed_before_its_folder_exists_leaves_no_folder(three, out):
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, "evaluate", three[0], "--out", out],
+        [*KILLED_EVALUATE, three[0], "--out", out],
         env=os.environ | {"KILL": "rename 1"},
         check=False,
     )
@@ -789,7 +795,7 @@ def test_help_loads_no_room_of_the_evaluation():
         "terminal",
         "text",
     }
-    assert len(ours) <= 22
+    assert len(ours) <= 23
     heavy = {"numpy", "scipy", "polars", "pyarrow", "torch", "msgspec", "distributed"}
     assert not heavy & set(loaded)
 

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from strategies import make_stream
@@ -31,9 +32,10 @@ def assert_one_sentence(result, *told):
         assert words in line, line
 
 
-@pytest.fixture
-def compared(run, tmp_path):
-    """Write the results of two detectors on one testbed."""
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """The results of two detectors on one testbed, only to be read."""
+    folder = tmp_path_factory.mktemp("compared")
     for seed, detector in enumerate(("sharp", "dull")):
         stream = make_stream(
             n_train=200,
@@ -43,10 +45,18 @@ def compared(run, tmp_path):
             detector=detector,
             testbed="plant",
         )
-        write_stream(stream, tmp_path / f"{detector}.npz")
-    result = run("evaluate", "sharp.npz", "dull.npz", "--no-intervals", "--out", "r")
+        write_stream(stream, folder / f"{detector}.npz")
+    streams = [str(folder / f"{name}.npz") for name in ("sharp", "dull")]
+    words = ["evaluate", *streams, "--no-intervals", "--out", str(folder / "r")]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    return tmp_path / "r"
+    return folder / "r"
+
+
+@pytest.fixture
+def compared(evaluated, tmp_path):
+    """Return a copy of the results, which may be damaged."""
+    return shutil.copytree(evaluated, tmp_path / "r")
 
 
 def test_a_comparison_is_printed(run, compared):

@@ -5,10 +5,12 @@ import io
 from report.plant import evaluations
 from rich.console import Console
 
-from sightline.cli.study import _glance_table
 from sightline.report.entries import entries_of
 from sightline.report.overview import glance
-from sightline.rules.advice import count_words
+from sightline.rules.choose import count_words
+from sightline.show.evaluations import cost_of
+from sightline.show.rules import glance_table
+from sightline.show.terminal import rendered
 from sightline.storage import Result
 from sightline.text import share
 
@@ -17,12 +19,13 @@ def test_the_rule_for_the_budget_stands_beside_the_rules_in_use():
     entries = entries_of([Result(None, evaluations()[0])])
     (row,) = glance(entries)
     file = io.StringIO()
-    Console(width=80, file=file).print(_glance_table("works", [row]))
+    Console(width=80, file=file).print(rendered(glance_table("works", [row])))
     text = " ".join(file.getvalue().split())
-    chosen = row.commissioned.row(row.commissioned.chosen)
+    *in_use, made = row.rules
+    chosen = made.row(made.chosen)
     assert f"rule '{chosen.name}'" in text
     attacks, load = chosen.attacks, chosen.load
-    assert f"raised {attacks.raised} of {attacks.n_attacks}" in text
-    costs = [(rule.false_alarms, rule.rate) for rule in row.rules]
+    assert f"{attacks.raised} of {attacks.n_attacks} raised" in text
+    costs = [cost_of(rule.evaluation, rule.rule) for rule in in_use]
     for words in (*costs, (count_words(load), share(load.share_of_time, 1))):
         assert all(word in text for word in words)

@@ -14,6 +14,9 @@ from sightline import commission, read_rule, read_stream, write_stream
 from sightline.cli.app import app
 from tests.operation.plant_files import DAY, N_TRAIN, STEP_S, write_all, write_table
 
+# The rule that all tests share is written with its charts; later ones without.
+pytestmark = pytest.mark.usefixtures("unrendered")
+
 
 def invoke(*words):
     return CliRunner().invoke(app, [str(word) for word in words])
@@ -85,8 +88,9 @@ def test_commission_writes_the_rule_in_all_forms(made):
         *(row.name for row in facts.table),
     ]
     (chosen,) = [row for row in rows if row["chosen"] == "True"]
-    outcome = facts.row("all")
-    assert chosen["rule"] == "all"
+    outcome = facts.row(facts.chosen)
+    assert chosen["rule"] == facts.chosen == facts.choice.rule
+    assert rule.origin.advice == facts.advice
     assert float(chosen["limit"]) == outcome.limit == rule.rule.limit
     assert float(chosen["promised_per_day"]) == outcome.promised_per_day
     assert int(chosen["raised"]) == outcome.attacks.raised
@@ -254,6 +258,25 @@ def test_a_stream_its_plant_its_exports_and_its_table_give_the_same_alarms(home)
     assert applied["outcome"]["kept"] == chosen["promise"]
 
 
+def test_a_workbook_with_a_tag_that_dies_is_applied_and_drift_is_a_number(home):
+    lines = (home / "plant" / "test.csv").read_text().splitlines()
+    names, *rows = (line.split(",") for line in [lines[0], *lines[-3000:]])
+    dead = len(names) - 1
+    (home / "exports").mkdir()
+    columns = {
+        name: [row[k] if k == 0 else float(row[k]) for row in rows]
+        for k, name in enumerate(names)
+    }
+    columns[names[dead]][1000:] = [None] * 2000
+    pl.DataFrame(columns).write_excel(home / "exports" / "week.xlsx")
+    text = done("apply", "rule/rule.json", "exports", "--out", "out")
+    assert "nan" not in text
+    drift = json.loads((home / "out" / "applied.json").read_text())["drift"]
+    assert 0 <= drift["shift"] < 5
+    tags = rows_of(home / "out" / "drift.csv")
+    assert all(np.isfinite(float(tag["shift"])) for tag in tags)
+
+
 def shifted(home, size):
     """Write a later stream whose second tag has moved, without attacks."""
     stream = read_stream(home / "streams" / "var.npz")
@@ -291,8 +314,10 @@ def test_a_broken_promise_is_exit_code_3_and_drift_names_the_tag(home):
     assert float(first["energy_share_then"]) < 0.5
     applied = json.loads((home / "out" / "applied.json").read_text())
     assert applied["outcome"]["kept"] == "broken"
-    # It stands for as long as the record: once an hour and at its start.
-    assert applied["outcome"]["load"]["alarms_per_day"] == pytest.approx(24, abs=3)
+    # It stands for as long as the record: once an hour. The other tags go on.
+    load = applied["outcome"]["load"]
+    assert load["standing"] / load["days"] == pytest.approx(24, abs=3)
+    assert 24 < load["alarms_per_day"] < 24 + 2 * 6
     assert applied["drift"]["shift"] == pytest.approx(30 / np.sqrt(5), rel=0.03)
 
 
@@ -363,7 +388,11 @@ def other_step(home):
         (newer_rule, "streams/var.npz", ["has schema 3", "update it"]),
         (changed_detector, "plant", ["is not the detector that the rule was made for"]),
         (no_detector, "plant", ["there is no such file", "--detector"]),
-        (fewer_tags, "exports", ["lacks LIT101", "export every tag"]),
+        (
+            fewer_tags,
+            "exports",
+            ["a.csv: nothing was watched", "half of the detector's tags"],
+        ),
         (other_step, "exports", ["90 s apart", "60 s apart"]),
         (None, "nothing.csv", ["nothing.csv: there is no such file"]),
         (None, "rule/rule.py", ["is neither a stream"]),

@@ -4,6 +4,7 @@ import csv
 import os
 import tomllib
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ BEGIN = datetime(2026, 3, 2)
 STEP_S = 10
 TAGS = ("FIT101", "LIT101", "LIT101.SP", "P201", "TT301")
 N_ROWS = 3000
+GECCO = Path(__file__).parents[3] / "shared/data/gecco/export_2016.csv.gz"
 
 
 def invoke(*words):
@@ -117,7 +119,7 @@ def test_settings_are_explained_and_roles_guessed(home):
     assert tomllib.loads(text) == {}
     assert max(map(len, text.splitlines())) <= 88
     for key in (
-        *("timezone", "step_s = 10", "hold_s = 60", "missing_values", "trim_start_s"),
+        *("timezone", "step_s = 10", "[hold_s]", "missing_values", "trim_start_s"),
         *("train_decimals", "accept"),
     ):
         assert f"# {key}" in text
@@ -237,11 +239,36 @@ def test_train_ends_before_the_first_incident(home):
     assert [attack.id for attack in testbed.test.attacks] == ["leak"]
 
 
-def test_an_early_incident_is_left_out_of_train(home):
+def test_an_early_incident_is_judged_in_parts(home):
     export = write_wide(home / "boiler.csv")
     text = started(export, "--incidents", incident(home / "list.csv", 100))
+    assert "each of 5 parts is judged by a model of the other parts" in text
+    plant = open_testbed("boiler")
+    # All rows are judged; those within an hour of the incident are not learned from.
+    assert (plant.test.n_steps, plant.test.parts) == (N_ROWS, 5)
+    assert plant.train.n_steps == N_ROWS - (131 + 360)
+    assert [attack.id for attack in plant.test.attacks] == ["leak"]
+    assert inspect_testbed("boiler").is_right
+
+
+def test_incidents_before_a_stated_split_are_an_error_that_names_it(home):
+    export = write_wide(home / "boiler.csv")
+    listed = incident(home / "list.csv", 100)
+    begin = times()[2000]
+    text = started(export, "--incidents", listed, "--split", begin)
+    assert "Error: 1 of 1 incidents lie in the training part" in text
+    assert "--split" in text
+    assert open_testbed("boiler").test.parts == 1
+
+
+def test_incidents_that_leave_no_time_give_the_first_part(home):
+    export = write_wide(home / "boiler.csv")
+    rows = [f"{k},{times()[100 * k]},{times()[100 * k + 9]},," for k in range(1, 29)]
+    listed = home / "list.csv"
+    listed.write_text("\n".join(["id,start,end,tags,note", *rows]) + "\n")
+    text = started(export, "--incidents", listed)
     assert "incidents in it are left out of train" in text
-    assert open_testbed("boiler").train.n_steps == 1800 - 31
+    assert "lie in the training part" in text
 
 
 def test_labels_count_like_incidents(home):
@@ -269,21 +296,35 @@ def test_an_export_without_labels_beside_one_with_them_is_free_of_attacks(home):
 def test_what_cannot_be_used_is_left_out_and_said(home):
     late = [None] * 1000 + [1.5] * 2000
     dead = [2.5] * 1000 + [None] * 1000 + [2.5] * 1000
+    rare = [None] * 1600 + [1.5] * 1400
     slow = [float(k % 7) if k % 12 == 3 else None for k in range(N_ROWS)]
-    export = write_wide(home / "boiler.csv", LATE=late, DEAD=dead, NONE="", SLOW=slow)
-    text = started(export)
-    assert "LATE (its first reading is 2.8 h late)" in text
-    assert "DEAD (it has no value for up to 2.8 h)" in text
+    more = {"LATE": late, "DEAD": dead, "RARE": rare, "NONE": "", "SLOW": slow}
+    result = invoke("start", write_wide(home / "boiler.csv", **more))
+    assert result.exit_code == 5, result.output
+    text = " ".join(result.stdout.split())
+    assert "8 of 10 tags left." in text
+    assert "RARE (it has readings in 47% of the time)" in text
     assert "NONE (it has no reading)" in text
+    # Rows before the first reading of SLOW.
     assert "The first 30 s were left out" in text
+    started("boiler.csv", "--accept-dropped", "--out", "again")
+    settings = tomllib.loads((home / "boiler/plant.toml").read_text())
+    assert settings == {"hold_s": {"default": 60, "SLOW": 240}}
     testbed = open_testbed("boiler")
-    assert testbed.test.channels == (*TAGS, "SLOW")
-    assert not np.isnan(testbed.train.values).any()
-    assert not np.isnan(testbed.test.values).any()
-    assert tomllib.loads((home / "boiler/plant.toml").read_text())["hold_s"] == 130
+    assert testbed.test.channels == (*TAGS, "LATE", "DEAD", "SLOW")
+    read = np.concatenate([testbed.train.values, testbed.test.values])
+    lost = np.isnan(read)
+    # From row 3 on; LATE and DEAD are out of service where they have no value.
+    assert np.flatnonzero(lost.any(axis=0)).tolist() == [5, 6]
+    assert np.flatnonzero(lost[:, 5]).tolist() == [*range(1000 - 3)]
+    # The last value before the hole is held for 60 s, and once more where test begins.
+    hole = {*range(1006 - 3, 2000 - 3)}
+    assert {*np.flatnonzero(lost[:, 6]).tolist()} <= hole
+    assert len(hole) - lost[:, 6].sum() <= 7
+    assert not testbed.train.unwatched
 
 
-def test_fault_codes_are_read_as_missing_and_said(home):
+def test_fault_codes_are_no_values_and_said(home):
     level = plant()[:, 1]
     level[[100, 2500]] = -9999
     text = started(write_wide(home / "boiler.csv", LIT101=level))
@@ -291,7 +332,8 @@ def test_fault_codes_are_read_as_missing_and_said(home):
     settings = tomllib.loads((home / "boiler/plant.toml").read_text())
     assert settings == {"missing_values": [-9999]}
     testbed = open_testbed("boiler")
-    assert testbed.train.values[100, 1] == plant()[99, 1]
+    assert np.argwhere(np.isnan(testbed.train.values)).tolist() == [[100, 1]]
+    assert testbed.train.values[101, 1] == level[101]
     assert inspect_testbed("boiler").is_right
 
 
@@ -339,7 +381,7 @@ def test_nothing_existing_is_overwritten(home):
         ),
         (
             {"a.csv": "time,x\n1,1\n2,1\n", "b.csv": "time,y\n3,1\n4,1\n"},
-            ["must have the same tags", "'x' and 'y'"],
+            ["column 'y' holds no number at all", "--column ignore=NAME"],
         ),
         (
             {
@@ -386,6 +428,16 @@ def test_from_one_raw_export_to_a_report(home):
         assert (home / f"study/historian-{name}-seed0/evaluation.json").is_file()
 
 
+@pytest.mark.skipif(not GECCO.is_file(), reason="../shared/data/gecco is missing")
+def test_a_real_export_keeps_every_tag_and_its_outages_are_not_watched(home):
+    text = started(GECCO, "--timezone", "Europe/Berlin", "--out", "works")
+    assert "10 of 10 tags kept; 2 outages" in text
+    testbed = open_testbed("works")
+    spans = [*testbed.train.unwatched, *testbed.test.unwatched]
+    assert len(spans) == 2
+    assert sum(round((span.end - span.start) / 60) for span in spans) == 1044
+
+
 def test_columns_are_named_by_an_option(home):
     rows = ["When,Zone,FIT101,Note"]
     rows += [f"{at:%Y-%m-%d},{at:%H:%M:%S},{k % 7},x" for k, at in enumerate(times(60))]
@@ -397,3 +449,75 @@ def test_columns_are_named_by_an_option(home):
     wrong = invoke("start", "export.csv", "--column", "moment=When", "--out", "other")
     assert wrong.exit_code == 2
     assert "ROLE=NAME" in wrong.stderr
+
+
+# ---- what people really export -------------------------------------------------------
+
+
+def test_errors_of_several_files_come_together(home):
+    for name in ("a", "b", "c"):
+        (home / f"{name}.csv").write_text("FIT101,LIT101\n1,2\n")
+    (home / "d.csv").write_text("time,FIT101\n")
+    result = invoke("start", "a.csv", "b.csv", "c.csv", "d.csv", "--out", "plant")
+    refused(result, "a.csv: has no column of time", "And 2 files more", "d.csv: has a")
+    assert not (home / "plant").exists()
+
+
+def test_a_workbook_with_titles_units_commas_and_an_empty_sheet(home):
+    import xlsxwriter
+
+    values = plant()
+    with xlsxwriter.Workbook("station.xlsx") as book:
+        sheet, _ = book.add_worksheet("Werte"), book.add_worksheet("Leer")
+        sheet.write(0, 0, "Wasserwerk Nord")
+        sheet.write_row(3, 0, ["Datum/Uhrzeit", *TAGS])
+        sheet.write_row(4, 1, ["m³/h", "mm", "mm", "", "°C"])
+        date = book.add_format({"num_format": "dd.mm.yyyy hh:mm:ss"})
+        for k, (at, row) in enumerate(zip(times(), values.tolist(), strict=True)):
+            sheet.write_datetime(5 + k, 0, at, date)
+            sheet.write_row(5 + k, 1, row)
+            if k % 20 == 0:
+                sheet.write_string(5 + k, 2, str(row[1]).replace(".", ","))
+            if k % 500 == 7:
+                sheet.write_string(5 + k, 1, "#Ausfall")
+    text = started("station.xlsx", "--timezone", "Europe/Berlin")
+    assert "5 of 5 tags kept" in text
+    assert "Excel, sheet 'Werte'" in text
+    testbed = open_testbed("station")
+    read = np.concatenate([testbed.train.values, testbed.test.values])
+    expected = values.copy()
+    expected[7::500, 0] = np.nan
+    np.testing.assert_allclose(read, expected)
+    assert [tag.unit for tag in testbed.train.tags] == ["m³/h", "mm", "mm", None, "°C"]
+    finest = {tag.name: tag.resolution for tag in testbed.train.tags}
+    assert (finest["FIT101"], finest["LIT101.SP"]) == (0.001, None)
+
+
+def test_a_long_table_of_changes_with_jitter_and_digital_states(home):
+    """As PI writes it: compressed, stamps some seconds off, states for no value."""
+    rng = np.random.default_rng(2)
+    lines, last = ["tag;timestamp;value;status"], {}
+    for at, row in zip(times(), plant(), strict=True):
+        for tag, value in zip(TAGS, row, strict=True):
+            if abs(value - last.get(tag, np.inf)) < {"LIT101": 1.0}.get(tag, 0.01):
+                continue
+            last[tag] = value
+            stamp = at + timedelta(seconds=int(rng.integers(0, 4)))
+            word = ("Bad", "I/O Timeout", "No Data")[len(lines) % 3]
+            is_bad = len(lines) % 400 == 0
+            cell = f"{word};Bad" if is_bad else f"{value};Good"
+            lines.append(f"P.{tag};{stamp:%d-%b-%Y %H:%M:%S};{cell}")
+    (home / "pi.csv").write_text("\n".join(lines) + "\n")
+    text = started("pi.csv", "--timezone", "Europe/Berlin")
+    assert "5 of 5 tags kept" in text
+    assert "this is an export of changes" in text
+    settings = tomllib.loads((home / "pi/plant.toml").read_text())
+    assert settings["hold_s"]["P.LIT101.SP"] == "forever"
+    testbed = open_testbed("pi")
+    level = testbed.train.channels.index("P.LIT101")
+    known = testbed.train.values[:, level]
+    shown = plant()[: len(known), 1]
+    # Not further from the plant than the deviation that is left out, and two rows.
+    assert np.nanmax(np.abs(known - shown)) < 40
+    assert np.isfinite(known).mean() > 0.95
+    assert inspect_testbed("pi").is_right

@@ -19,6 +19,7 @@ from sightline.study.cell import Board, CellOutcome
 from sightline.testbeds.waterworks import simulate, write_simulation
 
 HERE = Path(__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("unrendered")
 OWN = """
 import numpy as np
 from sightline import Residuals
@@ -92,6 +93,7 @@ def test_a_plant_folder_alone_is_enough(plant, monkeypatch):
     assert not (plant / "alone").exists()
 
 
+@pytest.mark.usefixtures("quick_studies")
 def test_the_plant_is_the_title_of_its_report(plant):
     told = invoke("run", plant / "my plant", "--detectors", "pca", "--out", plant / "t")
     assert told.exit_code == 0, told.output
@@ -109,6 +111,7 @@ def test_a_run_has_one_testbed(words):
     assert "name one testbed or folder" in told.output
 
 
+@pytest.mark.usefixtures("quick_studies")
 def test_a_failure_is_told_and_ends_with_1(plant, tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(
@@ -151,26 +154,26 @@ def test_a_root_without_a_testbed_is_wrong_usage(tmp_path):
     assert invoke("study", plan, "--root", "/data").exit_code == 2
 
 
-def test_a_stopped_study_says_how_to_go_on(tmp_path):
+def test_a_stopped_study_says_how_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
     book = tmp_path / "diary"
     plan = tmp_path / "plan.toml"
     plan.write_text(
         "[testbeds.waterworks]\ndays_train = 0.1\ndays_test = 0.1\n"
         f"[detectors.slow]\ndetector = 'study_plans:Slow'\ndiary = '{book}'\n"
-        "seconds = 300\n"
+        "seconds = 3000\n"
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "sightline", "study", plan, "--out", tmp_path / "out"],
-        env=os.environ | {"PYTHONPATH": str(HERE)},
         stderr=subprocess.PIPE,
     )
-    until = time.monotonic() + 90
+    until = time.monotonic() + 300
     while not diary(book):
         assert process.poll() is None
         assert time.monotonic() < until
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
+    _, said = process.communicate(timeout=300)
     assert process.returncode == 130
     assert said.decode() == "Stopped. The same command continues where it stopped.\n"
 

@@ -16,9 +16,9 @@ from sightline import (
     write_results,
 )
 from sightline.cli.summary import EARLIER_RULES, comparison, summary
-from sightline.judgement.confidence import confidence_word
+from sightline.judgement.ladder import confidence_word
 from sightline.judgement.verdicts import Verdict
-from sightline.rules.advice import false_alarm_words
+from sightline.rules.choose import false_alarm_words
 from sightline.show.attacks import MAX_ATTACKS
 from sightline.text import (
     UNKNOWN,
@@ -305,7 +305,7 @@ def made(seed, detector, testbed, strength):
         seed,
         n_train=200,
         n_test=300,
-        attacks=[(50, 60), (120, 140), (200, 210), (250, 255)],
+        attacks=[(50, 60), (120, 140), (200, 210), (230, 240), (250, 255), (280, 290)],
         strength=strength,
         detector=detector,
         testbed=testbed,
@@ -335,7 +335,7 @@ def test_a_comparison_has_its_tables(rivals):
     text = printed(comparison(rivals))
     for words in (
         "ROC-AUC",
-        "Differences with 95% intervals",
+        "Differences with intervals",
         "Do detectors agree on which attacks are strong?",
         "Does a ranking of detectors hold on another testbed?",
     ):
@@ -355,7 +355,7 @@ def test_seeds_show_their_mean_and_range(rivals):
 
 def test_a_difference_beyond_chance_is_marked(rivals):
     text = printed(comparison(rivals))
-    rows = [d for d in rivals.differences if d.figure == "roc_auc"]
+    rows = [d for d in rivals.differences if d.figure == "pauc_1"]
     assert len(rows) == 4
     for row in rows:
         low, high = row.interval

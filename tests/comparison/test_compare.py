@@ -107,8 +107,9 @@ def make(seed, *, lift=2.0, shift=0, detector="a", testbed="x", n=3000, drop=0):
     )
 
 
-@pytest.fixture
-def results(tmp_path):
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
     streams = [
         make(1, detector="sharp"),
         make(2, detector="sharp"),
@@ -117,8 +118,8 @@ def results(tmp_path):
         make(1, detector="dull", testbed="y", lift=0.4),
         make(1, detector="wild", testbed="y", lift=0.1),
     ]
-    write_results([evaluate(stream) for stream in streams], tmp_path)
-    return read_results([tmp_path])
+    write_results([evaluate(stream) for stream in streams], folder)
+    return read_results([folder])
 
 
 def test_seeds_are_averaged_and_their_range_kept(results):
@@ -188,6 +189,7 @@ def test_a_comparison_is_json(results):
         "differences",
         "figures",
         "notices",
+        "primary",
         "rankings",
         "ranks",
         "transfer",

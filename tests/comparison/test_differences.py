@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import ResidualStream, compare, evaluate, read_results, write_results
-from sightline.comparison.clock import Clock, timed_results
-from sightline.comparison.differences import PAIRED_FIGURES, _Tested
-from sightline.comparison.permutation import (
-    Exchanges,
-    LargestDifferences,
-    PairedValues,
+from sightline.comparison.differences import PAIRED_FIGURES, Clock, timed_results
+from sightline.comparison.paired import (
+    PairedFigure,
     critical_distance,
+    holm,
     joined_groups,
     ranks_of,
 )
@@ -111,14 +109,13 @@ def test_a_detector_does_not_differ_from_itself(figure):
     compared = compare(measured(one, one.replace(detector="two", name="two")))
     (row,) = rows_of(compared, figure).values()
     assert row.difference == 0
-    low, high = row.interval
-    assert low == pytest.approx(-high)
-    assert low < 0
+    assert row.interval == (0.0, 0.0)
+    assert row.p == row.p_adjusted == 1.0
+    assert not row.has_star
     if figure in MEANS:
-        assert row.p == row.p_adjusted == 1.0
         assert (row.better, row.worse, row.same) == (0, 0, 8)
     else:
-        assert row.p is None
+        assert row.better is None
 
 
 @pytest.mark.parametrize("offset", [0.0, 50.0])
@@ -270,8 +267,8 @@ def test_results_of_earlier_versions_can_be_compared(folder):
         assert rows or compared.notices
 
 
-def test_few_attacks_never_reach_a_p_of_5_percent():
-    labels = labelled(ATTACKS[:5])
+def test_fewer_than_five_attacks_have_no_interval():
+    labels = labelled(ATTACKS[:4])
     compared = compare(
         measured(
             stream_of("one", 5.0, labels=labels),
@@ -279,8 +276,46 @@ def test_few_attacks_never_reach_a_p_of_5_percent():
         )
     )
     (row,) = rows_of(compared, "roc_auc").values()
-    assert row.p == row.p_adjusted == pytest.approx(3 / 33)
-    assert row.power == "With 5 attacks no difference could have been seen: it takes 6."
+    assert row.difference > 0.3
+    assert row.interval is row.p is row.p_adjusted is None
+    assert not row.has_star
+    assert row.power == "With 4 attacks no difference could have been seen: it takes 5."
+
+
+@pytest.mark.parametrize("primary", ["roc_auc", "f1"])
+def test_a_star_stands_if_and_only_if_the_interval_excludes_0(primary):
+    lifts = {"a": 0.3, "b": 0.6, "c": 1.2, "d": 3.0}
+    streams = [stream_of(n, lift, seed=k) for k, (n, lift) in enumerate(lifts.items())]
+    compared = compare(measured(*streams), primary=primary)
+    assert compared.primary == primary
+    stars = {row.has_star for row in compared.differences}
+    assert stars == {True, False}
+    for row in compared.differences:
+        assert row.has_star == (row.p_adjusted <= 0.05)
+        assert row.p_adjusted >= row.p
+        assert row.is_primary == (row.figure == primary)
+        assert row.interval[0] <= row.difference <= row.interval[1]
+        assert row.n_needed is None or not row.has_star
+
+
+def test_the_figure_named_before_is_corrected_for_fewer_others():
+    evaluations = measured(
+        *(
+            stream_of(n, lift, seed=k)
+            for k, (n, lift) in enumerate({"a": 1, "b": 2, "c": 3}.items())
+        )
+    )
+    named = rows_of(compare(evaluations, primary="roc_auc"), "roc_auc")
+    other = rows_of(compare(evaluations, primary="recall"), "roc_auc")
+    for pair, row in named.items():
+        assert row.p == other[pair].p
+        assert row.p_adjusted <= other[pair].p_adjusted
+
+
+def test_a_figure_that_is_not_compared_cannot_be_primary():
+    evaluations = measured(stream_of("one", 2.0), stream_of("two", 0.5, seed=2))
+    with pytest.raises(SightlineError, match=r"did you mean 'roc_auc'\?"):
+        compare(evaluations, primary="roc_au")
 
 
 def test_power_says_which_difference_could_have_been_seen():
@@ -294,98 +329,111 @@ def test_power_says_which_difference_could_have_been_seen():
     )
 
 
-# Exchanges
+# The paired procedure
 
 
-def paired(differences, deviation=0.0, n_draws=200, seed=0):
-    n = len(differences)
-    moved = deviation * np.random.default_rng(seed).normal(size=n_draws)
-    return PairedValues(np.full(n, 1 / n), np.array(differences) / n, moved)
+def paired(by_attack, weight=None, **known):
+    n = len(by_attack)
+    weight = np.ones(n) if weight is None else np.asarray(weight, float)
+    known = {"deviation": np.zeros(1)} | known
+    return PairedFigure(
+        weight=weight / weight.sum(), by_attack=np.asarray(by_attack, float), **known
+    )
 
 
-def exchanges(n_detectors, n_attacks, seed=0):
-    return Exchanges.of(np.ones((n_detectors, n_attacks), bool), 200, seed)
+def test_a_hand_worked_interval():
+    # d = 1, 0, 0, 0, 1, equal weights: D = 0.4, jackknife variance s^2 / n = 0.3 / 5.
+    seen = paired([1, 0, 0, 0, 1])
+    assert seen.difference == pytest.approx(0.4)
+    error = np.sqrt(0.3 / 5 + (0.4 / 6) ** 2)
+    assert seen.error == pytest.approx(error)
+    assert seen.freedom == pytest.approx(4)
+    assert seen.margin == pytest.approx(1 / 12)
+    half = scipy.stats.t.ppf(0.975, 4) * error + 1 / 12
+    assert seen.interval() == pytest.approx((0.4 - half, 0.4 + half))
+    assert seen.p == pytest.approx(2 * scipy.stats.t.sf((0.4 - 1 / 12) / error, 4))
 
 
-def test_up_to_ten_attacks_all_exchanges_are_tried():
-    values = np.array([0.3, -0.1, 0.4, 0.2, 0.1, 0.5, -0.2])
-    p = exchanges(2, 7).swapped(paired(values)).p(values.mean())
-    signs = np.array(np.meshgrid(*7 * [[1, -1]])).reshape(7, -1).T
-    reached = np.sum(np.abs(signs @ values) >= abs(values.sum()) - 1e-9)
-    assert p == pytest.approx((1 + reached) / 129)
+def test_of_equal_weights_the_jackknife_is_the_error_of_a_mean():
+    values = np.random.default_rng(1).normal(size=12)
+    values -= values.mean()
+    assert paired(values).error == pytest.approx(scipy.stats.sem(values))
 
 
-def test_many_attacks_give_about_the_exact_p_of_signed_means():
-    rng = np.random.default_rng(3)
-    values = rng.normal(0.3, 1.0, 14)
-    p = exchanges(2, 14).swapped(paired(values)).p(values.mean())
-    exact = scipy.stats.permutation_test(
-        (values,), np.mean, permutation_type="samples", n_resamples=np.inf
-    ).pvalue
-    assert p == pytest.approx(exact, abs=0.03)
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.integers(-100, 100), min_size=5, max_size=20),
+    st.integers(0, 2**32 - 1),
+    st.floats(1e-6, 0.5),
+)
+def test_the_interval_reaches_0_at_the_level_p(values, seed, level):
+    weight = np.random.default_rng(seed).exponential(size=len(values)) + 0.01
+    shares = np.array(values) / 100
+    seen, turned = paired(shares, weight), paired(-shares, weight)
+    low, high = seen.interval(level)
+    if abs(seen.p - level) > 1e-9:
+        assert (low > 0 or high < 0) == (seen.p < level)
+    assert turned.interval(level) == pytest.approx((-high, -low))
+    assert turned.p == pytest.approx(seen.p)
 
 
-@pytest.mark.parametrize("n_attacks", [5, 8, 20])
-def test_of_two_detectors_there_is_nothing_to_correct(n_attacks):
-    rng = np.random.default_rng(n_attacks)
-    values = rng.random((2, n_attacks))
-    pair = paired(values[0] - values[1])
-    tried = exchanges(2, n_attacks)
-    largest = LargestDifferences.of_pairs(values, {(0, 1): pair}, tried)
-    assert largest.p(pair.total) == pytest.approx(tried.swapped(pair).p(pair.total))
+@pytest.mark.parametrize(
+    "more",
+    [{"deviation": np.array([-0.2, 0.2])}, {"seed_variance": 0.04, "n_seeds": 3}],
+)
+def test_attack_free_time_and_seeds_make_p_larger(more):
+    values = [0.3, 0.2, 0.4, 0.2, 0.1, 0.5, 0.2, 0.3]
+    assert paired(values).p < 0.01
+    assert paired(values, **more).p > 0.1
 
 
-def test_a_deviation_of_calm_time_makes_p_larger_never_smaller():
-    values = np.array([0.3, 0.2, 0.4, 0.2, 0.1, 0.5, 0.2, 0.3])
-    tried = exchanges(2, 8)
-    sure, unsure = (paired(values, deviation) for deviation in (0.0, 0.3))
-    p_sure, p_unsure = (tried.swapped(pair).p(pair.total) for pair in (sure, unsure))
-    assert p_sure == pytest.approx(3 / 257)
-    assert p_unsure > 0.1
+def test_holm_is_that_of_the_textbook():
+    adjusted, levels = holm([0.01, 0.04, 0.03, 0.005])
+    assert adjusted == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    # The third smallest fails at 5% / 2; so does the one after it.
+    assert levels == pytest.approx([0.05 / 3, 0.025, 0.025, 0.0125])
+    assert holm([]) == ([], [])
 
 
-@settings(deadline=None, max_examples=20)
-@given(st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**32 - 1))
-def test_exchanges_keep_the_values_of_an_attack_and_who_lacks_it(
-    n_detectors, n_attacks, seed
-):
-    rng = np.random.default_rng(seed)
-    values = rng.random((n_detectors, n_attacks))
-    lacks = rng.random((n_detectors, n_attacks)) < 0.3
-    values[lacks] = np.nan
-    tried = Exchanges.of(~lacks, 5, seed)
-    taken = tried.exchanged(values)
-    expected = np.sort(np.nan_to_num(values), axis=0)
-    assert (np.sort(taken, axis=1) == expected).all()
-    assert (taken[:, lacks] == 0).all()
-
-
-def test_the_largest_difference_of_many_corrects_for_many():
+def test_five_alike_detectors_rarely_get_a_star():
     rng = np.random.default_rng(0)
-    n_studies, n_detectors, n_attacks = 150, 5, 12
-    any_star, plain_star = 0, 0
-    for k in range(n_studies):
-        values = rng.random((n_detectors, n_attacks)) + rng.random(n_attacks)
-        pairs = {
-            (a, b): paired(values[a] - values[b])
-            for a, b in combinations(range(n_detectors), 2)
-        }
-        tried = exchanges(n_detectors, n_attacks, seed=k)
-        largest = LargestDifferences.of_pairs(values, pairs, tried)
-        any_star += any(largest.p(pair.total) <= 0.05 for pair in pairs.values())
-        plain_star += any(
-            tried.swapped(pair).p(pair.total) <= 0.05 for pair in pairs.values()
-        )
-    # 5% of 150 is 7.5; 17 are exceeded in 1 of 1,000 such tests.
-    assert any_star <= 17
-    assert plain_star > 25
+    n_studies, any_star, plain_star = 200, 0, 0
+    for _ in range(n_studies):
+        values = rng.random((5, 12)) + rng.random(12)
+        p = [paired(a - b).p for a, b in combinations(values, 2)]
+        any_star += min(holm(p)[0]) <= 0.05
+        plain_star += min(p) <= 0.05
+    assert any_star <= 0.07 * n_studies
+    assert plain_star > 0.1 * n_studies
+
+
+@pytest.mark.parametrize("n", [5, 12, 35])
+def test_the_interval_covers_the_truth_and_is_not_much_too_long(n):
+    """Differences of correlated detectors, with lengths that vary."""
+    rng = np.random.default_rng(n)
+    n_streams, truth = 400, 0.09375
+
+    def drawn(size):
+        strength = rng.beta(0.5, 0.5, size)
+        return strength * 0.1875 + 0.15 * rng.normal(size=size)
+
+    held, length, totals = 0, 0.0, []
+    for _ in range(n_streams):
+        seen = paired(drawn(n), np.exp(rng.normal(0, 0.9, n)))
+        low, high = seen.interval()
+        held += low <= truth <= high
+        length += (high - low) / n_streams
+        totals.append(seen.difference)
+    oracle = np.diff(np.quantile(totals, [0.025, 0.975]))[0]
+    assert held >= 0.92 * n_streams
+    assert length <= (2.0 if n == 5 else 1.5) * oracle
 
 
 def test_ranks_are_told_apart_by_more_than_the_range_that_chance_gives():
     rng = np.random.default_rng(0)
     values = np.vstack([rng.random((3, 20)), 2 + rng.random(20)])
     ranks = ranks_of(values)
-    distance = critical_distance(ranks, exchanges(4, 20))
+    distance = critical_distance(ranks, 0)
     # Nemenyi's distance for four groups and 20 blocks is 2.569 sqrt(4 * 5 / 120).
     assert distance == pytest.approx(2.569 * np.sqrt(20 / 120), rel=0.12)
     order = np.argsort(ranks.mean(axis=1))
@@ -407,17 +455,21 @@ def test_mean_ranks_of_a_comparison_are_over_the_attacks_that_all_have():
 
 def test_a_detectable_difference_is_marked_in_four_of_five_studies():
     rng = np.random.default_rng(0)
-    tried = exchanges(2, 20)
-
-    def tested(mean):
-        pair = paired(mean + rng.normal(size=20))
-        largest = LargestDifferences.of_pairs(np.empty((2, 20)), {(0, 1): pair}, tried)
-        return _Tested.of(pair, largest, tried, is_only=True)
-
-    detectable = np.mean([tested(0.0).detectable for _ in range(100)])
+    detectable = np.mean(
+        [paired(rng.normal(size=20)).detectable(0.05) for _ in range(100)]
+    )
     assert detectable > 2.8 / np.sqrt(20)  # what normal theory gives
-    marked = [tested(detectable).p_adjusted <= 0.05 for _ in range(300)]
-    assert 0.73 < np.mean(marked) < 0.9
+    marked = [paired(detectable + rng.normal(size=20)).p <= 0.05 for _ in range(300)]
+    assert 0.7 < np.mean(marked) < 0.9
+
+
+def test_as_many_attacks_as_needed_mark_the_difference():
+    values = np.array([0.3, -0.1, 0.2, 0.1, -0.2, 0.3, 0.1, 0.0])
+    seen = paired(values)
+    n = seen.n_needed(0.05)
+    assert 8 < n < 100
+    assert paired(np.resize(values, n)).p <= 0.05
+    assert paired(np.resize(values, 8)).n_needed(0.5) is None
 
 
 # Seeds

@@ -10,13 +10,14 @@ from strategies import make_stream
 
 from sightline import evaluate
 from sightline.audit.attack_facts import MOVES, STILL, AttackFacts, Movement
-from sightline.comparison.joint import (
+from sightline.comparison.runs import (
     LEAST_SHOWING,
+    MatchedAttack,
+    group_runs,
     joint_verdicts,
     joint_verdicts_on,
     telemetry_of,
 )
-from sightline.comparison.runs import MatchedAttack, group_runs
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict
 from sightline.storage import Result

@@ -788,7 +788,9 @@ def test_pyods_own_models_pass_every_check(name):
     np.testing.assert_allclose(stream.score, model.decision_function(rows), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["AutoEncoder", "PCA"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("AutoEncoder", marks=pytest.mark.slow), "PCA"]
+)
 def test_pyods_own_distance_is_that_of_our_residuals(name):
     make, _ = pyod_models()[name]
     train, test = attacked()

@@ -16,10 +16,10 @@ from sightline.detectors.conformance import (
     check_detector,
     made_up_recording,
 )
-from sightline.detectors.fusagnet.detector import FuSAGNet
-from sightline.detectors.gdn.detector import GDN
-from sightline.detectors.nsibf.detector import NSIBF
-from sightline.detectors.tranad.detector import TranAD
+from sightline.detectors.fusagnet import FuSAGNet
+from sightline.detectors.gdn import GDN
+from sightline.detectors.nsibf import NSIBF
+from sightline.detectors.tranad import TranAD
 from sightline.errors import FileError, StreamError
 
 # (id, what makes a new one)

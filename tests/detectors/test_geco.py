@@ -17,8 +17,7 @@ from sightline._kernels.formulas import (
 )
 from sightline.data.recording import Recording, Tag
 from sightline.detectors.conformance import check_detector
-from sightline.detectors.geco.closed_form import SearchState
-from sightline.detectors.geco.detector import EPSILON, GeCo, GeCoSettings
+from sightline.detectors.geco import EPSILON, GeCo, GeCoSettings
 from sightline.detectors.geco.formulas import (
     FAMILIES,
     Formula,
@@ -28,6 +27,7 @@ from sightline.detectors.geco.formulas import (
     predicted_rows,
 )
 from sightline.detectors.geco.search import (
+    SearchState,
     TargetColumns,
     candidates,
     find_formulas,
@@ -319,9 +319,9 @@ def test_unit_of_a_channel_scales_its_formula(factor):
 def test_memory_for_prepared_rows_changes_nothing(monkeypatch):
     values = plant(3000)
     before = found(values)
-    monkeypatch.setattr(f"{PACKAGE}.closed_form._MOST_BYTES", 0)
-    monkeypatch.setattr(f"{PACKAGE}.closed_form.BLOCK", 3)
-    monkeypatch.setattr(f"{PACKAGE}.closed_form._PRODUCTS_AT_ONCE", 2)
+    monkeypatch.setattr(f"{PACKAGE}.search._MOST_BYTES", 0)
+    monkeypatch.setattr(f"{PACKAGE}.search.BLOCK", 3)
+    monkeypatch.setattr(f"{PACKAGE}.search._PRODUCTS_AT_ONCE", 2)
     monkeypatch.setattr(f"{PACKAGE}.search._COLUMNS_AT_ONCE", 1)
     assert found(values) == before
 
@@ -333,7 +333,7 @@ class StoppedError(Exception):
 @pytest.mark.parametrize("after", [1, 3, 6, 9])
 @pytest.mark.parametrize("search", ["closed form", "curve_fit"])
 def test_search_taken_up_is_as_if_never_stopped(tmp_path, monkeypatch, after, search):
-    monkeypatch.setattr(f"{PACKAGE}.closed_form.BLOCK", 4)
+    monkeypatch.setattr(f"{PACKAGE}.search.BLOCK", 4)
     train = recording_of(plant(200)[:, :4])
     whole = GeCo(search=search, max_inputs=3).fit(train)
     path = tmp_path / "search.npz"
@@ -661,12 +661,13 @@ def test_saved_and_loaded(tmp_path):
         assert np.array_equal(one, other)
 
 
-def test_formulas_as_arrays_and_back():
+def test_formulas_as_arrays_and_back(tmp_path):
     formulas = list(fitted().formulas)
     assert formulas_of(formula_arrays(formulas, NAMES), NAMES) == formulas
     assert formulas_of(formula_arrays([], NAMES), NAMES) == []
-    state = SearchState(blocks_done=3, formulas=formulas)
-    assert SearchState.of_arrays(state.arrays(NAMES), NAMES).formulas == formulas
+    path = tmp_path / "search.npz"
+    SearchState(formulas=formulas, channels=NAMES, checkpoint=path).save()
+    assert SearchState.stored(path, "", NAMES).formulas == formulas
 
 
 def test_ipal_model_there_and_back(tmp_path):

@@ -11,10 +11,11 @@ from golden_files import FOLDER, Golden
 from testbed_files import DATA, needs_batadal
 
 from sightline import Recording, Tag, open_testbed
-from sightline.detectors.geco.closed_form import FormulaRanking, SearchState
-from sightline.detectors.geco.detector import GeCo
+from sightline.detectors.geco import GeCo
 from sightline.detectors.geco.formulas import FAMILIES, Transitions
 from sightline.detectors.geco.search import (
+    FormulaRanking,
+    SearchState,
     TargetColumns,
     candidates,
     find_formulas,
@@ -142,7 +143,7 @@ def test_candidates_left_out_are_no_better_than_shorter_ones():
 def test_inner_products_tell_the_error_of_every_candidate(name):
     rows, n = transitions(name), len(names_of(name))
     ranking, state = FormulaRanking(rows, 3, n_best=2_000), SearchState()
-    ranking.search(lambda *told: None, state, None)
+    ranking.search(lambda *told: None, state)
     for target in ranking.targets:
         told = ranking.estimates(int(target), state)
         if not np.ptp(rows.values[: rows.n_fitted + 1, target]):
@@ -167,7 +168,7 @@ def test_inner_products_tell_the_error_of_every_candidate(name):
 def test_inner_products_in_single_precision_tell_enough_to_choose():
     rows = transitions("geco")
     ranking, state = FormulaRanking(rows, 3, "float32", n_best=2_000), SearchState()
-    ranking.search(lambda *told: None, state, None)
+    ranking.search(lambda *told: None, state)
     for target in ranking.targets:
         moved = np.mean(np.diff(rows.values[:, target]) ** 2)
         columns, unit = TargetColumns(rows, int(target)), ranking.unit(target)

@@ -6,7 +6,7 @@ import torch
 from golden_files import Golden, tensor
 
 from sightline import Recording, Tag
-from sightline.detectors.nsibf.detector import NSIBF, NSIBFSettings
+from sightline.detectors.nsibf import NSIBF, NSIBFSettings
 from sightline.detectors.nsibf.filter import (
     Layers,
     UnscentedFilter,

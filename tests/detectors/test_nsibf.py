@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sightline import FileError, Recording, StreamError, Tag, load_detector
-from sightline.detectors.nsibf.detector import NSIBF
+from sightline.detectors.nsibf import NSIBF
 from sightline.detectors.nsibf.filter import (
     UnscentedFilter,
     design_of,
@@ -168,12 +168,20 @@ def test_a_filter_that_cannot_go_on_begins_anew_and_says_so(fitted, tmp_path):
 
 
 def test_a_negative_form_has_no_score():
-    square = np.array([4.0, -1e-9])
-    from sightline.detectors.nsibf.filter import _root_of
-
-    root = _root_of(square)
-    assert root[0] == 2
-    assert np.isnan(root[1])
+    # Nothing is decoded, so that the covariance of a measurement is the noise alone.
+    transition, decoder = (
+        (np.zeros((2, 1)), np.zeros(1)),
+        (np.zeros((1, 1)), np.zeros(1)),
+    )
+    for noise, score in ((0.25, 4.0), (-0.25, np.nan)):
+        filters = UnscentedFilter(
+            transition, decoder, np.eye(1), np.full((1, 1), noise), form="plain"
+        )
+        code = filters.code_part(np.zeros((1, 1)))
+        step = filters.step(
+            np.zeros((1, 1)), np.ones((1, 1, 1)), code, np.full((1, 1), 2.0)
+        )
+        np.testing.assert_allclose(step.score, [score])
 
 
 def test_a_matrix_that_is_not_finite_cannot_be_repaired():

@@ -14,7 +14,7 @@ from sightline import Recording, Tag
 from sightline.data.arrays import require
 from sightline.detectors import GDN, FuSAGNet, TranAD, load_detector, make_detector
 from sightline.detectors.base import FORMAT
-from sightline.detectors.fusagnet.detector import stage_order
+from sightline.detectors.fusagnet import stage_order
 from sightline.detectors.networks import weights_of
 from sightline.errors import FileError, MissingExtraError, StreamError
 

@@ -22,7 +22,7 @@ from torch import nn
 from sightline import Recording, Tag, parallel
 from sightline.detectors import GDN, FuSAGNet, TranAD, networks
 from sightline.detectors.base import read_saved, write_saved
-from sightline.detectors.networks import train_network, weights_of
+from sightline.detectors.networks import Training, weights_of
 from sightline.detectors.preprocessing import Preprocessing, Scaling, forecast_windows
 from sightline.detectors.settings import TrainedSettings
 from sightline.detectors.tranad.network import TranADNetwork
@@ -298,7 +298,10 @@ def progress(step):
 }
 
 
-@pytest.mark.parametrize("how", list(KILLS))
+@pytest.mark.parametrize(
+    "how",
+    [pytest.param(how, marks=[pytest.mark.slow] * (how != "SIGKILL")) for how in KILLS],
+)
 def test_a_process_killed_for_real(how, tmp_path):
     kept = tmp_path / "kept.npz"
     script = f"""
@@ -493,18 +496,17 @@ def run(objective, *, held_out=(6, 7), progress=lambda _: None, **options):
     held_out = np.array(held_out, np.int64)
     network = nn.Linear(1, 1, bias=False).double()
     nn.init.ones_(network.weight)
-    history = train_network(
-        network,
-        windows,
-        np.setdiff1d(np.arange(8), held_out),
-        held_out,
+    training = Training(
+        network=network,
+        windows=windows,
+        trained=np.setdiff1d(np.arange(8), held_out),
+        held_out=held_out,
         objective=objective,
         settings=TrainedSettings(**({"batch_size": 2} | options)),
-        device=torch.device("cpu"),
         title="Scripted",
         progress=progress,
-        checkpoint=None,
     )
+    history = training.run()
     return network.weight.item(), history
 
 
@@ -688,15 +690,16 @@ def divided(monkeypatch):
     def of(kind, n=150, breaks=(0, 64), **options):
         got = {}
 
-        def spy(network, windows, trained, held_out, **_):
+        def spy(training, *_, **__):
+            windows = training.windows
             number = np.rint(windows.values[:, 0] * (n - 1)).astype(int)
             got["rows"] = [
                 [tuple(number[s : s + windows.length]) for s in windows.starts[which]]
-                for which in (trained, held_out)
+                for which in (training.trained, training.held_out)
             ]
             return networks.History(train=[0.0], validation=[0.0])
 
-        monkeypatch.setattr(networks, "train_network", spy)
+        monkeypatch.setattr(Training, "run", spy)
         known = plant(n=n, breaks=breaks)
         # The first channel tells the number of the row, from 0 to 1.
         values = known.values.copy()

@@ -10,8 +10,7 @@ from strategies import ChunkedRows, cuts, inner_cuts, seeds
 
 from sightline import Reference, StreamError, energy_trace, fit_reference
 from sightline.data.row_tables import ArrayRows
-from sightline.energy.moments import fold_moments, merged
-from sightline.energy.reference import ESTIMATORS, crossfit_excess
+from sightline.energy.reference import ESTIMATORS, crossfit_excess, fold_moments, merged
 
 
 def correlated(n, p, seed=0, dtype=np.float64):

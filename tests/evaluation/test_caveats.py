@@ -44,7 +44,7 @@ def test_a_clear_stream_has_nothing_to_watch_out_for():
 
 
 def test_a_chance_stream_is_said_to_be_one():
-    evaluation = evaluate(make_stream(3, attacks=MANY, strength=0.0))
+    evaluation = evaluate(make_stream(3, attacks=MANY, strength=0.0), metrics="none")
     sentence = remark(evaluation, AT_CHANCE)
     rank, floor = evaluation.rank, evaluation.floor
     assert (
@@ -62,7 +62,7 @@ def test_a_chance_stream_is_said_to_be_one():
 
 
 def test_only_what_is_not_above_its_floor_is_named():
-    evaluation = evaluate(quiet())
+    evaluation = evaluate(quiet(), metrics="none")
     floor = evaluation.floor | {"f1": Floor(value=0.25, above_floor=False)}
     (sentence,) = remarks(evaluation, replace(evaluation, floor=floor))
     assert sentence == f"{AT_CHANCE}: F1 ({evaluation.probe.f1:.3f}; chance 0.250)."
@@ -71,7 +71,7 @@ def test_only_what_is_not_above_its_floor_is_named():
 def test_a_figure_of_zero_is_told_as_zero():
     stream = make_stream(attacks=MANY, strength=0.0)
     test = 0.1 * values_of(stream.test)
-    evaluation = evaluate(stream.replace(test=test))
+    evaluation = evaluate(stream.replace(test=test), metrics="none")
     assert evaluation.probe.hits == 0
     assert "attacks alarmed (0; chance 0, p 1)" in remark(evaluation, AT_CHANCE)
 
@@ -85,7 +85,7 @@ def test_without_intervals_nothing_is_said_of_chance():
 @pytest.mark.parametrize("intervals", [True, False])
 def test_attacks_without_matched_windows_are_reported(intervals):
     stream = make_stream(attacks=[(50, 60), (100, 600), (610, 1150)])
-    evaluation = evaluate(stream, intervals=intervals)
+    evaluation = evaluate(stream, intervals=intervals, metrics="none")
     assert "2 of 3 attacks" in remark(evaluation, UNMATCHED)
     matched = evaluate(make_stream(attacks=MANY), intervals=False)
     assert remark(matched, UNMATCHED) is None
@@ -93,7 +93,8 @@ def test_attacks_without_matched_windows_are_reported(intervals):
 
 @pytest.mark.parametrize(("n_attacks", "few"), [(2, True), (9, True), (10, False)])
 def test_few_attacks_are_reported(n_attacks, few):
-    sentence = remark(evaluate(make_stream(attacks=MANY[:n_attacks])), FEW)
+    stream = make_stream(attacks=MANY[:n_attacks])
+    sentence = remark(evaluate(stream, metrics="none"), FEW)
     assert (sentence is not None) is few
 
 

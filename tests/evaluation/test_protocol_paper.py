@@ -18,8 +18,8 @@ from sklearn.metrics import (
 
 from sightline import ResidualStream, StreamError, evaluate
 from sightline.data.segments import Segment
-from sightline.evaluation.protocol import Protocol
-from sightline.metrics.probe import judge_alarms
+from sightline.evaluation.result import Protocol
+from sightline.metrics.alarm_load import judge_alarms
 from sightline.paper.tables import published
 
 EXACT = {"rtol": 1e-10, "atol": 1e-12}

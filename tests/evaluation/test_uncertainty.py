@@ -10,7 +10,7 @@ from sightline import evaluate
 from sightline.evaluation.result import BootstrapFacts, EffectiveAttacks
 from sightline.figures import with_interval
 from sightline.metrics.chance import Floor
-from sightline.metrics.drawing import block_length
+from sightline.metrics.intervals import block_length
 
 FIGURES = (
     "roc_auc pauc_1 pauc_5 average_precision mean_segment_auc p_full "
@@ -24,7 +24,7 @@ MANY = [(start, start + 12) for start in STARTS]
 
 
 def test_every_figure_has_an_interval_about_it_and_a_floor():
-    evaluation = evaluate(make_stream(attacks=MANY, strength=2.0))
+    evaluation = evaluate(make_stream(attacks=MANY, strength=2.0), metrics="none")
     measured = {e.key: e.of(evaluation) for e in with_interval()}
     assert list(evaluation.intervals) == list(measured) == FIGURES
     assert list(evaluation.floor) == [n for n in FIGURES if n not in OF_CALM_TIME]
@@ -48,7 +48,7 @@ def test_figures_are_the_evaluations_own():
 
 def test_how_it_was_drawn_is_stated():
     stream = make_stream(attacks=MANY)
-    evaluation = evaluate(stream, seed=7)
+    evaluation = evaluate(stream, seed=7, metrics="none")
     energy = evaluation.traces.test_energy[stream.labels == 0]
     assert evaluation.bootstrap == BootstrapFacts(
         method="one-more-attack",
@@ -63,7 +63,7 @@ def test_how_it_was_drawn_is_stated():
 
 @pytest.mark.parametrize(("n_attacks", "few"), [(1, True), (9, True), (10, False)])
 def test_few_attacks_are_marked(n_attacks, few):
-    evaluation = evaluate(make_stream(attacks=MANY[:n_attacks]))
+    evaluation = evaluate(make_stream(attacks=MANY[:n_attacks]), metrics="none")
     assert evaluation.stream.n_segments == n_attacks
     assert evaluation.bootstrap.few_events is few
 
@@ -95,7 +95,7 @@ def without_uncertainty(values):
 
 def test_attacks_of_very_unlike_length_weigh_like_few():
     attacks = [*MANY[:9], (1000, 1180)]
-    evaluation = evaluate(make_stream(attacks=attacks))
+    evaluation = evaluate(make_stream(attacks=attacks), metrics="none")
     facts = evaluation.bootstrap
     assert facts.effective_attacks.segments == 10
     assert facts.effective_attacks.rows == pytest.approx(288**2 / (180**2 + 9 * 144))
@@ -116,7 +116,9 @@ def test_without_attacks_only_what_needs_none_has_intervals():
 
 
 def test_one_attack_has_wide_intervals_and_a_floor():
-    evaluation = evaluate(make_stream(attacks=[(300, 340)], strength=9.0))
+    evaluation = evaluate(
+        make_stream(attacks=[(300, 340)], strength=9.0), metrics="none"
+    )
     assert None not in evaluation.intervals.values()
     assert evaluation.intervals["hits"] == pytest.approx((0.025, 1.0))
     assert evaluation.rank.pauc_1 == evaluation.probe.recall == 1.0
@@ -129,7 +131,7 @@ def test_one_attack_has_wide_intervals_and_a_floor():
 
 
 def test_hits_have_an_exact_interval():
-    evaluation = evaluate(make_stream(attacks=MANY, strength=0.3))
+    evaluation = evaluate(make_stream(attacks=MANY, strength=0.3), metrics="none")
     hits, n = evaluation.probe.hits, len(MANY)
     assert 0 < hits < n
     exact = scipy.stats.binomtest(hits, n).proportion_ci(method="exact")
@@ -139,7 +141,7 @@ def test_hits_have_an_exact_interval():
 
 
 def test_an_attack_without_matched_windows_has_no_window_interval():
-    evaluation = evaluate(make_stream(attacks=[(50, 500), (520, 1100)]))
+    evaluation = evaluate(make_stream(attacks=[(50, 500), (520, 1100)]), metrics="none")
     assert evaluation.windows.p_full is None
     assert (evaluation.intervals["p_full"], evaluation.floor["p_full"]) == (None, None)
     assert evaluation.intervals["median_d_full"] is not None
@@ -149,7 +151,7 @@ def test_an_attack_without_matched_windows_has_no_window_interval():
 def test_a_rule_without_alarms_has_no_precision():
     stream = make_stream(attacks=MANY, strength=0.0)
     test = np.concatenate([*stream.test.chunks()]) * 0.1
-    evaluation = evaluate(stream.replace(test=test))
+    evaluation = evaluate(stream.replace(test=test), metrics="none")
     assert evaluation.probe.precision is None
     assert evaluation.intervals["precision"] is None
     assert evaluation.floor["precision"] is None
@@ -162,7 +164,9 @@ def test_a_rule_without_alarms_has_no_precision():
 
 def test_the_same_seed_gives_the_same_and_another_seed_does_not():
     stream = make_stream(strength=1.0)
-    one, same, other = (evaluate(stream, seed=seed) for seed in (1, 1, 2))
+    one, same, other = (
+        evaluate(stream, seed=seed, metrics="none") for seed in (1, 1, 2)
+    )
     assert one.to_dict() == same.to_dict()
     for block in ("intervals", "floor"):
         assert getattr(one, block) != getattr(other, block)
@@ -173,8 +177,10 @@ def test_the_same_seed_gives_the_same_and_another_seed_does_not():
 
 def test_chance_is_not_above_its_floor_and_a_clear_stream_is():
     rated = ("roc_auc", "average_precision", "mean_segment_auc", "p_full", "f1")
-    at_chance = evaluate(make_stream(3, attacks=MANY, strength=0.0)).floor
-    clear = evaluate(make_stream(3, attacks=MANY, strength=4.0)).floor
+    at_chance, clear = (
+        evaluate(make_stream(3, attacks=MANY, strength=strength), metrics="none").floor
+        for strength in (0.0, 4.0)
+    )
     for name in rated:
         assert at_chance[name].above_floor is False, name
         assert clear[name].above_floor is True, name
@@ -186,9 +192,8 @@ def test_chance_is_not_above_its_floor_and_a_clear_stream_is():
 
 def test_more_attacks_narrow_the_interval():
     def width(attacks):
-        low, high = evaluate(make_stream(attacks=attacks, strength=0.8)).intervals[
-            "mean_segment_auc"
-        ]
+        stream = make_stream(attacks=attacks, strength=0.8)
+        low, high = evaluate(stream, metrics="none").intervals["mean_segment_auc"]
         return high - low
 
     assert width(MANY[:2]) > 2 * width(MANY)
@@ -197,7 +202,7 @@ def test_more_attacks_narrow_the_interval():
 @settings(deadline=None, max_examples=25)
 @given(streams())
 def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
-    evaluation = evaluate(stream)
+    evaluation = evaluate(stream, metrics="none")
     written = evaluation.to_dict()
     assert json.loads(json.dumps(written, allow_nan=False)) == written
     assert list(evaluation.intervals) == FIGURES
@@ -214,3 +219,10 @@ def test_any_small_stream_gives_ordered_intervals_and_clean_json(stream):
         assert floor is None or np.isfinite(floor.value), name
         # A chance figure is only given beside a figure.
         assert floor is None or measured[name] is not None, name
+
+
+@settings(deadline=None, max_examples=5)
+@given(streams())
+def test_floors_of_alarm_metrics_of_any_small_stream_are_clean_json(stream):
+    written = evaluate(stream, diagnosis=False).to_dict()
+    assert json.loads(json.dumps(written, allow_nan=False)) == written

@@ -16,6 +16,7 @@ import numpy as np
 import polars as pl
 from fuzz.plant_files import NETWORK, write_testbeds
 from samples import full_stream, states_of, write_states
+from study_plans import quick_studies
 from typer.testing import CliRunner
 
 from sightline import (
@@ -161,8 +162,9 @@ def run(arguments: str) -> None:
     assert result.exit_code in (0, 3), (arguments, result.output)
 
 
+@quick_studies()
 def build(folder: Path) -> None:
-    """Write the corpus."""
+    """Write the corpus; nobody reads its figures for print."""
     stream = full_stream()
     write_stream(stream, folder / "stream.npz")
     write_stream(stream, folder / "parts")
@@ -535,6 +537,7 @@ KINDS = (
                 "watch/state.sqlite",
                 *OUT,
             ),
+            ("alarm", "list", "watch/state.sqlite"),
         ),
         agree,
     ),

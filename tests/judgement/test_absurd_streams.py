@@ -81,7 +81,7 @@ def test_attacks_at_the_ends_and_of_one_row_are_judged(place, size):
     assert row.verdict == ("detected" if size else "weak-evidence")
 
 
-@pytest.mark.parametrize("n_calm", [1, 10, 150, 250])
+@pytest.mark.parametrize("n_calm", [1, 10, 150, 270, 300])
 def test_a_test_that_is_nearly_all_attack_is_undecided_or_judged(n_calm):
     stream = calm_stream((n_calm, 6000))
     telemetry = calm_stream(p=3, seed=4)
@@ -89,7 +89,8 @@ def test_a_test_that_is_nearly_all_attack_is_undecided_or_judged(n_calm):
         telemetry_train=telemetry.train.values, telemetry_test=telemetry.test.values
     )
     (row,) = judged(stream)
-    assert (row.verdict == "undecided") == (n_calm < 20 + 39 * 5)
+    # Windows of 20 rows, and 60 rows within the slop of the label.
+    assert (row.verdict == "undecided") == (n_calm < 60 + 20 + 39 * 5)
 
 
 @pytest.mark.parametrize("step_s", [0.1, 1.0])

@@ -11,13 +11,13 @@ from judged_streams import calm_stream, rows_of, with_test
 from strategies import ChunkedRows
 
 from sightline import evaluate, read_stream
-from sightline.judgement.confidence import (
+from sightline.judgement.judge import METHOD, _count, _q_values
+from sightline.judgement.ladder import (
     FEW_WINDOWS_CONFIDENCE,
     UNDECIDED,
     UNSURE,
     confidence_word,
 )
-from sightline.judgement.judge import _count, _q_values
 from sightline.storage.parquet import write_parquet_folder
 
 
@@ -98,7 +98,7 @@ def test_few_windows_limit_the_confidence_and_print_no_p():
     assert "few-windows" in row.flags
     assert row.verdict == "detected"
     assert row.confidence == FEW_WINDOWS_CONFIDENCE
-    assert confidence_word(row.confidence) == "may be"
+    assert confidence_word(row.confidence) == "likely"
     assert (
         f"none of {row.windows.count} overlapping attack-free stretches" in row.sentence
     )
@@ -176,4 +176,4 @@ def test_a_stream_counts_what_is_found_and_what_rings_with_its_chance():
     assert 2.5 < facts.rings.by_chance < 6
     assert facts.false_cause_rate < 0.1
     assert facts.advice_withheld is None
-    assert facts.method == 2
+    assert facts.method == METHOD

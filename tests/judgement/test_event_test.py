@@ -13,7 +13,6 @@ from sightline.judgement.event_test import (
     ONSET_ROWS,
     PEAK_EFFECT,
     Scores,
-    Statistics,
     Way,
     judge,
     p_values,
@@ -30,11 +29,9 @@ def outcome(own, calm, **known):
     u, calm_u = scores.in_units
     length, is_alarm = calm_u.shape[1], scores.is_alarm
     return judge(
-        Statistics(
-            own=statistics(u[None], length, is_alarm=is_alarm)[None],
-            calm=statistics(calm_u, length, is_alarm=is_alarm)[None, None],
-            is_alarm=is_alarm,
-        )
+        statistics(u[None], length, is_alarm=is_alarm)[None],
+        statistics(calm_u, length, is_alarm=is_alarm)[None, None],
+        is_alarm=is_alarm,
     )
 
 
@@ -213,10 +210,8 @@ MOSTLY_CALM = np.repeat([0.0, 0.6], [57, 3])
 )
 def test_coverage_needs_a_small_p_and_the_minimum_effect(own, calm, is_shown):
     found = judge(
-        Statistics(
-            own=np.array([[covered(own)]]),
-            calm=np.array([[[covered(share) for share in calm]]]),
-        )
+        own=np.array([[covered(own)]]),
+        calm=np.array([[[covered(share) for share in calm]]]),
     )
     assert bool(found.by_coverage[0]) is is_shown
     assert not found.by_peak[0]
@@ -226,10 +221,8 @@ def test_coverage_needs_a_small_p_and_the_minimum_effect(own, calm, is_shown):
 @pytest.mark.parametrize("usual", [k / 10 for k in range(8)])
 def test_a_rounding_error_does_not_decide(usual):
     found = judge(
-        Statistics(
-            own=np.array([[covered((10 * usual + 10 * EFFECT) / 10)]]),
-            calm=np.array([[[covered(usual)] * 60]]),
-        )
+        own=np.array([[covered((10 * usual + 10 * EFFECT) / 10)]]),
+        calm=np.array([[[covered(usual)] * 60]]),
     )
     assert found.by_coverage[0]
 
@@ -249,7 +242,7 @@ def test_a_peak_is_twice_the_limit_and_twice_the_calm_ones(
 ):
     own, calm = covered(0.0), covered(0.0)
     own[way], calm[way] = np.log(peak) + 1e-12, np.log(calm_peak)
-    found = judge(Statistics(own=np.array([[own]]), calm=np.array([[[calm] * 60]])))
+    found = judge(own=np.array([[own]]), calm=np.array([[[calm] * 60]]))
     assert bool(found.by_peak[0]) is is_shown
     assert found.peak_effects[0].tolist() == [
         is_shown and way == PEAK,
@@ -262,7 +255,7 @@ def test_a_peak_is_twice_the_limit_and_twice_the_calm_ones(
 def test_one_calm_window_with_such_a_peak_is_enough_to_refuse_it():
     own, calm = covered(0.0), [covered(0.0) for _ in range(60)]
     own[PEAK] = calm[7][PEAK] = np.log(10.0)
-    found = judge(Statistics(own=np.array([[own]]), calm=np.array([[calm]])))
+    found = judge(own=np.array([[own]]), calm=np.array([[calm]]))
     assert found.p_value[0] == pytest.approx(2 / 61)
     assert found.p_value[0] <= LEVEL
     assert not found.by_peak[0]

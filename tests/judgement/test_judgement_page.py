@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sightline.audit import attack_facts
-from sightline.comparison.joint import LEAST_SHOWING
+from sightline.comparison.runs import LEAST_SHOWING
 from sightline.energy import attack_free
-from sightline.judgement import confidence, event_test, ladder, record
+from sightline.judgement import event_test, ladder, record
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES, agrees
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Reading, Verdict
@@ -28,13 +28,18 @@ SIZES = ", ".join(map(str, ladder.SIZES[:-1])) + f" or {ladder.SIZES[-1]}"
         f"the blocks have {attack_free.ENERGY_BLOCK_ROWS} rows, and",
         f"the {100 * attack_free.FAR_QUANTILE:.0f}th percentile of blocks",
         f"fewer than {attack_free.LEAST_FAR} far blocks",
-        f"fewer than {event_test.LEAST_WINDOWS} of them the length is halved until "
-        f"there are {event_test.LEAST_WINDOWS}, down to {event_test.LEAST_ROWS} rows",
+        f"fewer than {event_test.LEAST_WINDOWS} of them first the margin is halved, "
+        f"then the length, until there are {event_test.LEAST_WINDOWS}, down to "
+        f"{event_test.LEAST_ROWS} rows",
+        f"{attack_free.LABEL_SLOP_S:.0f} seconds by default",
+        f"R of {ladder.MOMENT_EFFECT:.0f} or more, p of at most {ladder.MOMENT_LEVEL}",
+        f"R of {ladder.FAR_MOMENT:.0f} or more and {ladder.FAR_MARGIN:.0f} times",
+        f"median row is {event_test.FAR:.0f} times the limit",
         f"the {event_test.STATE_ROWS} calm rows before it",
         f"within {event_test.LIKE} of one of the attack's two",
         f"Up to {event_test.MOST_WINDOWS} evenly spaced ones",
         f"fewer than {event_test.FEW_DISJOINT} windows that do not overlap",
-        f"at most {confidence.FEW_WINDOWS_CONFIDENCE} and no p-value",
+        f"at most {ladder.FEW_WINDOWS_CONFIDENCE} and no p-value",
         # The test
         f"the first {event_test.ONSET_ROWS} rows, for stretches of more than "
         f"{event_test.LEAST_ONSET}",
@@ -59,14 +64,14 @@ SIZES = ", ".join(map(str, ladder.SIZES[:-1])) + f" or {ladder.SIZES[-1]}"
         f"**still** at p above {attack_facts.STILL:.2f}",
         f"or if {LEAST_SHOWING} detectors show it",
         # Confidence
-        f"share of {confidence.N_DRAWS} draws",
-        f'From {confidence.SURE} on a verdict is called "sure", from '
-        f'{confidence.UNSURE} "likely"',
-        f"Below {confidence.UNDECIDED} the verdict is `undecided`",
+        f"share of {ladder.N_DRAWS} draws",
+        f'From {ladder.SURE} on a verdict is called "sure", from '
+        f'{ladder.UNSURE} "likely"',
+        f"Below {ladder.UNDECIDED} the verdict is `undecided`",
         f"Above {MOST_FALSE_CAUSES:.2f} no advice is given",
         f"with {event_test.MOST_WINDOWS} windows "
         f"{1 / (1 + event_test.MOST_WINDOWS):.3f}",
-        f"`diagnosis.method` is 1 ({METHOD} for those described here)",
+        f"`diagnosis.method` is 1 or 2 ({METHOD} for those described here)",
     ],
 )
 def test_numbers_are_those_of_the_constants(statement):
@@ -75,7 +80,7 @@ def test_numbers_are_those_of_the_constants(statement):
 
 def test_constants_that_the_page_spells_out():
     assert event_test.RARE == 0.95  # "one window in twenty"
-    assert confidence.STANDING == 0.5
+    assert ladder.STANDING == 0.5
     assert "in half or more of the median calm window" in TEXT
     assert record.GATE == 1.0
     assert "more than sqrt(p/2) from that of train" in TEXT

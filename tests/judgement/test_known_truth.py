@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from judged_streams import calm_stream, normal, rows_of, verdicts_of, with_test
 from scipy.signal import lfilter
+from scipy.stats import binom
 
 from sightline import evaluate
 from sightline.judgement.event_test import Flag
@@ -85,7 +86,7 @@ def test_two_rows_of_15_deviations_at_the_onset_are_detected(length):
     assert row.found.is_found
     assert row.coverage < 0.1
     assert "onset" in row.ladder["probe"].ways
-    assert "first 10 rows" in row.sentence
+    assert "its onset peaks at" in row.sentence
 
 
 def test_one_row_at_40_times_the_limit_in_60_rows_is_found():
@@ -225,7 +226,8 @@ def test_segments_without_effect_get_no_cause_and_are_not_found():
             n_blamed += row.verdict not in NO_CAUSE
     assert n_segments == 90
     assert n_found <= 0.05 * n_segments
-    assert n_blamed <= 0.05 * n_segments
+    # What a rate of 5% exceeds once in a hundred times; of 540 such segments 23 were.
+    assert n_blamed <= binom.ppf(0.99, n_segments, 0.05)
 
 
 # --- Laws -----------------------------------------------------------------------------

@@ -4,14 +4,22 @@ import numpy as np
 import pytest
 
 from sightline.judgement.event_test import Judged
-from sightline.judgement.ladder import LADDER, ORDER, causes, contributing, decide
+from sightline.judgement.ladder import (
+    LADDER,
+    LADDER_LEVEL,
+    ORDER,
+    MomentCases,
+    causes,
+    contributing,
+    decide,
+)
 from sightline.judgement.record import averages
 from sightline.judgement.verdicts import RungName, Verdict
 
 N_WINDOWS = 60
 
 
-def judged(coverage=0.0, *, peak=False, is_rare=True):
+def judged(coverage=0.0, *, peak=False, is_rare=True, is_far=False):
     """Return an outcome: shown by this coverage if above 0, or by its peak."""
     is_shown = coverage > 0
     return Judged(
@@ -26,6 +34,7 @@ def judged(coverage=0.0, *, peak=False, is_rare=True):
         median=np.zeros((1, 1, 3)),
         rare=np.zeros((1, 1, 3)),
         peak_effects=np.array([[peak, False]]),
+        is_far=np.array([is_far]),
     )
 
 
@@ -43,8 +52,8 @@ def verdict_of(probe=0.0, coverages=(), *, quiet=False, own_rule=None, **known):
             outcomes[name] = judged(peak=True)
         elif coverage is not None:
             outcomes[name] = judged(coverage)
-    decided = decide(outcomes, np.array([quiet]), **known)
-    return ORDER[decided.verdicts[0]]
+    verdicts, _ = decide(outcomes, np.array([quiet]), **known)
+    return ORDER[verdicts[0]]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +77,12 @@ def verdict_of(probe=0.0, coverages=(), *, quiet=False, own_rule=None, **known):
         ((0.49, 0, 0, 1.0), "sequential"),
         ((0.45, 0.60, 0, 1.0), "drift"),
         ((0.4, 0, 0.35, 0.9), "sequential"),
-        # Peaks alone come after all that is shown by coverage.
+        # Another reference by its peak alone comes after all that coverage shows.
         ((PEAK, 0, 0, 0), "threshold"),
         ((0, PEAK, 0, 0), "drift"),
         ((PEAK, PEAK, 0, 0), "threshold"),
-        ((PEAK, 0, 0, 0.3), "sequential"),
+        # What a single row shows does not have to accumulate.
+        ((PEAK, 0, 0, 0.3), "threshold"),
         ((PEAK, 0, 0.3, 0), "diluted"),
     ],
 )
@@ -91,7 +101,7 @@ def test_the_users_own_rule_is_the_present_one():
     assert verdict_of(own_rule=0.5) == "detected"
     # What the p99 rule shows and the own rule misses is a matter of the limit.
     assert verdict_of(0.5, own_rule=0.0) == "threshold"
-    assert verdict_of(0.5, (0, 0, 0, 0.9), own_rule=0.0) == "sequential"
+    assert verdict_of(0.5, (0, 0, 0, 0.9), own_rule=0.0) == "threshold"
     assert verdict_of(own_rule=0.0) == "weak-evidence"
 
 
@@ -111,9 +121,9 @@ def test_the_ladder_pays_for_its_length(n_reached, verdict):
     # Some calm windows stand out as much in another rung: p of 2/61 and 3/61.
     outcomes = {"probe": judged(), "evidence": judged(0.5), "memory": judged()}
     outcomes["memory"].calm_t[0, :n_reached] = 10.0
-    decided = decide(outcomes, np.zeros(1, bool))
-    assert decided.p_value[0] == pytest.approx((1 + n_reached) / 61)
-    assert ORDER[decided.verdicts[0]] == verdict
+    verdicts, p_value = decide(outcomes, np.zeros(1, bool))
+    assert p_value[0] == pytest.approx((1 + n_reached) / 61)
+    assert ORDER[verdicts[0]] == verdict
 
 
 def test_many_cases_are_decided_as_each_by_itself():
@@ -131,7 +141,7 @@ def test_many_cases_are_decided_as_each_by_itself():
             ("memory", other, other),
         )
     }
-    found = decide(both, np.array([True, True])).verdicts
+    found, _ = decide(both, np.array([True, True]))
     assert [ORDER[k] for k in found] == ["quiet", "threshold"]
 
 
@@ -146,7 +156,43 @@ def test_every_rung_but_the_rules_proves_a_cause_and_has_a_repair():
     assert set(causes()) == proving
     assert all(LADDER[name].repair for name in proving)
     assert list(LADDER) == list(RungName)
-    assert len(set(causes().values())) == len(proving)
+    # A few channels, and one moment of one tag, are both cured by smaller spaces.
+    assert len(set(causes().values())) == len(proving) - 1
+
+
+def moment(*, far=False):
+    return MomentCases(is_shown=np.array([True]), is_far=np.array([far]))
+
+
+@pytest.mark.parametrize(
+    ("coverages", "far", "verdict"),
+    [
+        ((0, 0, 0, 0), False, "diluted"),
+        ((0, 0, 0, 0.9), False, "diluted"),
+        ((PEAK, 0, 0, 0.9), False, "threshold"),
+        ((0, 0.9, 0, 0), False, "drift"),
+        # Far outside it is cheaper than another reference.
+        ((0, 0.9, 0, 0), True, "diluted"),
+        ((PEAK, 0.9, 0, 0), True, "threshold"),
+        ((0.9, 0.9, 0, 0), True, "threshold"),
+        ((0, PEAK, 0, 0), False, "diluted"),
+    ],
+)
+def test_one_moment_of_one_tag_has_its_place(coverages, far, verdict):
+    assert verdict_of(0.0, coverages, moment=moment(far=far)) == verdict
+
+
+def test_nothing_shown_is_undecided_where_a_rung_was_not_tried():
+    assert verdict_of(0.0, (0, 0, None, 0), untried=True) == "undecided"
+    assert verdict_of(0.0, (0, 0, None, 0.9), untried=True) == "sequential"
+
+
+def test_far_outside_a_handful_of_windows_does_not_veto():
+    outcomes = {"probe": judged()}
+    outcomes["evidence"] = judged(0.9, is_rare=False, is_far=True)
+    verdicts, p_value = decide(outcomes, np.zeros(1, bool))
+    assert p_value[0] > LADDER_LEVEL
+    assert ORDER[verdicts[0]] == "threshold"
 
 
 @pytest.mark.parametrize("span", [30, 300])

@@ -2,20 +2,32 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from contradictions import contradictions
 
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.event_test import (
     LEAST_ROWS,
     LEAST_WINDOWS,
     Flag,
+    Judged,
     Way,
     WindowFacts,
 )
-from sightline.judgement.sentences import (
+from sightline.judgement.judge import (
     FLAG_TEXTS,
     sentence_of,
     telemetry_finding,
+)
+from sightline.judgement.ladder import (
+    LADDER,
+    LADDER_LEVEL,
+    ORDER,
+    Kind,
+    MomentCases,
+    contributing,
+    decide,
 )
 from sightline.judgement.verdicts import (
     VERDICTS,
@@ -86,7 +98,10 @@ def test_every_verdict_has_a_sentence_with_numbers(verdict):
     [
         ("threshold", ["in hindsight 34%"]),
         ("drift", ["in hindsight 56%", "First confirm"]),
-        ("diluted", ["in hindsight 78%", "evidence in LIT301 and FIT101", "51 pooled"]),
+        (
+            "diluted",
+            ["in hindsight 78%", "in LIT301 and FIT101", "51 channels"],
+        ),
         ("sequential", ["Evidence in LIT301, averaged over 300 rows", "hindsight 87%"]),
         ("quiet", ["23% of the usual", "any of 400 stretches"]),
         ("detected", ["The p99 rule detects it: 12%", "none of 60", "(p 0.016)"]),
@@ -163,3 +178,138 @@ def test_the_telemetry_is_reported_with_its_p():
 
 def test_every_flag_has_a_text():
     assert set(FLAG_TEXTS) == set(Flag)
+
+
+# --- No clause contradicts the ladder -------------------------------------------------
+
+
+def random_diagnosis(rng):
+    """Return a record whose verdict follows from its random rungs, as `decide` says."""
+    judged, outcomes = {}, {}
+    has_own, has_moment = bool(rng.random() < 0.3), rng.random() < 0.8
+    p_value = float(rng.choice([1, 1, 2, 3, 10])) / 61
+    names = ["own-rule"] * has_own + ["probe", "evidence", "reference", "space"]
+    names = [n for n in (*names, "memory") if n != "reference" or rng.random() < 0.5]
+    standing = frozenset(n for n in names[: 1 + has_own] if rng.random() < 0.1)
+    for name in names:
+        coverage, calm = float(rng.choice([0, 0.02, 0.29, 0.5, 1])), rng.random() * 0.5
+        limit, far = min(calm + rng.random() * 0.3, 1.0), rng.random() < 0.1
+        by_coverage = bool(coverage >= calm + 0.25 and coverage > limit)
+        has_peaks = name in ("own-rule", "probe", "evidence", "reference")
+        by_peak = bool(has_peaks and rng.random() < 0.15)
+        far = far and by_coverage and name in ("probe", "evidence")
+        one = Judged(
+            by_coverage=np.array([by_coverage]),
+            by_peak=np.array([by_peak]),
+            p_value=np.array([p_value]),
+            coverage=np.array([coverage]),
+            best=np.zeros(1, np.int64),
+            way=np.zeros(1, np.int64),
+            t=np.array([1.0]),
+            calm_t=np.where(np.arange(60) < round(p_value * 61) - 1, 2.0, 0.0)[None],
+            median=np.zeros((1, 1, 3)),
+            rare=np.zeros((1, 1, 3)),
+            peak_effects=np.array([[by_peak, False]]),
+            is_far=np.array([far]),
+        )
+        judged[name] = one
+        pays = LADDER[name].kind is Kind.RULE or p_value <= LADDER_LEVEL or far
+        ways = (Way.COVERAGE,) * (by_coverage and pays) + (Way.PEAK,) * by_peak
+        ways = () if name in standing else ways
+        peak = None if name == "own-rule" else float(np.round(3 + 90 * rng.random()))
+        known = {"calm": calm, "limit": limit, "p_value": p_value, "peak": peak}
+        known |= {"ways": ways, "visible": bool(ways), "onset": peak}
+        outcomes[name] = outcome(coverage, "LIT301", **known)
+    is_shown, ratio = rng.random() < 0.4, float(rng.choice([4.0, 10.0, 3000.0]))
+    is_quiet = rng.random() < 0.2
+    cases = None
+    if has_moment:
+        far = np.array([ratio >= 10])
+        cases = MomentCases(is_shown=np.array([is_shown]), is_far=far)
+        n_blocks = int(rng.choice([60, 900]))
+        known = {"ways": (), "visible": is_shown, "limit": 1.4, "n_blocks": n_blocks}
+        outcomes["moment"] = outcome(ratio, "LIT301", **known)
+    outcomes["quiet"] = outcome(0.3, ways=(), visible=is_quiet)
+    untried = rng.random() < 0.2
+    verdicts, ladder_p = decide(
+        judged,
+        np.array([is_quiet]),
+        standing=standing,
+        moment=cases,
+        untried=untried,
+    )
+    verdict = ORDER[verdicts[0]]
+    is_open = verdict is Verdict.UNDECIDED
+    if verdict is Verdict.WEAK_EVIDENCE and rng.random() < 0.5:
+        verdict = Verdict.NOT_IN_TELEMETRY
+    shown = [name for name, one in outcomes.items() if one.visible]
+    return SegmentDiagnosis(
+        verdict=verdict,
+        confidence=None if is_open else float(rng.choice([0.6, 0.8, 1.0])),
+        alternatives={},
+        ladder={n: outcomes[n] for n in LADDER if n in outcomes},
+        ladder_p_value=float(ladder_p[0]),
+        contributing=contributing(shown, verdict),
+        windows=WindowFacts(
+            count=60, length=120, matched=400, disjoint=90, margin=int(rng.integers(9))
+        ),
+        untried=("space",) if is_open else (),
+        flags=(Flag.FEW_WINDOWS,) if rng.random() < 0.2 else (),
+        found=Found(
+            is_found=verdict is Verdict.DETECTED,
+            p_value=p_value,
+            q_value=p_value,
+            statistic=Way.COVERAGE,
+            rule=RungName.OWN_RULE if has_own else RungName.PROBE,
+        ),
+    )
+
+
+def test_no_clause_contradicts_the_ladder():
+    rng, said = np.random.default_rng(0), set()
+    for _ in range(6000):
+        record = random_diagnosis(rng)
+        text = sentence_of(record, n_channels=51)
+        record = replace(record, sentence=text)
+        assert contradictions(record) == []
+        assert "  " not in text
+        assert text.endswith(".")
+        said |= {(record.verdict, c) for c in WATCHED if c in text}
+    # Every clause that can be wrong was said.
+    assert {clause for _, clause in said} == {*WATCHED}
+
+
+WATCHED = (
+    "hidden among",
+    "clearer there than",
+    "single rows do not stand out",
+    "Missed by its limit",
+    "Not told apart by its limit",
+    "not with the present limit",
+    "no repair shows it",
+    "it peaks at",
+    "one moment of",
+    "a handful left out",
+    "10 or more times",
+    "nothing explains",
+    "the p99 rule shows it",
+    "could not be tried",
+)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words", "rungs"),
+    [
+        ("diluted", "hidden among", {"evidence": {}}),
+        ("sequential", "single rows do not stand out", {"space": {}}),
+        ("threshold", "Missed by its limit", {"probe": {"coverage": 1.0}}),
+        ("weak-evidence", "no repair shows it (at best 50%", {"space": {}}),
+    ],
+)
+def test_a_contradiction_is_seen(verdict, words, rungs):
+    ladder = {
+        name: replace(one, visible=False) for name, one in LADDER_MADE.items()
+    } | {name: replace(LADDER_MADE[name], **known) for name, known in rungs.items()}
+    text = f"{words} {{}}."
+    record = SegmentDiagnosis(verdict=Verdict(verdict), ladder=ladder, sentence=text)
+    assert contradictions(record)

@@ -4,7 +4,7 @@ import pytest
 
 from sightline.judgement.judge import agrees, signature_of
 from sightline.judgement.verdicts import VERDICTS, Reading, Signature
-from sightline.metrics.segment import SegmentMeasures
+from sightline.metrics.measures import SegmentMeasures
 
 
 def make_row(**known):

@@ -53,7 +53,7 @@ def test_windows_lie_in_calm_stretches_and_never_across_a_break(labels, data, le
     for start in windows.matched.tolist():
         if start >= free:
             n_disjoint, free = n_disjoint + 1, start + windows.length
-    assert windows.facts.disjoint == n_disjoint
+    assert windows.disjoint == n_disjoint
     assert (Flag.FEW_WINDOWS in windows.flags) == (n_disjoint < FEW_DISJOINT)
     assert (Flag.SHORTENED in windows.flags) == (windows.length < length)
 

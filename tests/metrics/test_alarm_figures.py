@@ -8,15 +8,14 @@ from golden_alarms import large
 
 from sightline import StreamError
 from sightline.figures import MeasuredOn, published
-from sightline.metrics import ALARM_METRICS, AlarmRuns, ScoreRanks, alarm_figures
+from sightline.metrics import ALARM_METRICS, AlarmRuns, ScoreRanks
 from sightline.metrics.alarm_figures import (
-    N_SHIFTS,
     attack_intervals,
     chosen_figures,
-    floor_of,
     measure_figures,
     shuffled_episodes,
 )
+from sightline.metrics.chance import FLOOR_SHARE, N_SHIFTS, floor_of
 from sightline.metrics.intervals import count_interval
 
 FIGURES = {entry.key: entry for entry in published()}
@@ -228,4 +227,4 @@ def test_the_page_has_every_figure_with_its_definition():
         row = f"| `{key}` | {spec.name} | {spec.better} | {spec.definition} |"
         assert row in page.splitlines()
     assert f"the mean over {N_SHIFTS} shifts" in page
-    assert f"whether `p` is at\n  most {alarm_figures.FLOOR_SHARE}" in page
+    assert f"whether `p` is at\n  most {FLOOR_SHARE}" in page

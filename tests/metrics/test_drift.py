@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from sightline.metrics.quality import (
+from sightline.metrics.measures import (
     Drift,
     is_mean_dominated,
     is_sdr_usable,

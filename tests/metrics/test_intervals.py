@@ -58,13 +58,6 @@ def test_a_figure_below_unseen_has_its_lowest_attack_once_more():
     assert ends.low[0] == pytest.approx((0.5 * 0.1 + 0.5 * 0.5 + 0.5 * 0.1) / 1.5)
 
 
-def test_a_difference_gives_one_more_attack_to_one_of_both():
-    one = Ends(np.array([0.5, 0.2]), np.array([0.5, 0.9]))
-    two = Ends(np.array([0.4, 0.1]), np.array([0.4, 0.6]))
-    assert (one - two).low == pytest.approx([0.1, -0.4])
-    assert (one - two).high == pytest.approx([0.1, 0.8])
-
-
 @pytest.mark.parametrize("n", [2, 5, 6, 20])
 def test_a_median_is_bounded_above_from_six_attacks_on(n):
     d_full = np.arange(1.0, n + 1)

@@ -26,16 +26,15 @@ from sightline.judgement.event_test import WindowFacts
 from sightline.judgement.verdicts import Count, Found, Repair, RungOutcome, Signature
 from sightline.metrics import (
     chance,
-    drawing,
     intervals,
-    quality,
+    measures,
     ranking,
-    window_kl,
+    windows,
 )
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
 from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
-from sightline.metrics.segment import NEARBY_FACTOR, NEARBY_LEAST
+from sightline.metrics.measures import NEARBY_FACTOR, NEARBY_LEAST
 
 PAGE = metric_tables.PAGE.read_text(encoding="utf-8")
 OTHERS = (
@@ -106,19 +105,19 @@ def test_a_public_metric_says_range_direction_and_shows_an_example(name):
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("mean_dominated", f"{quality.DAGGER_RATIO:g} * abs(d_drift_robust)"),
-        ("mean_dominated", f"max_z_test_normal >= {quality.DAGGER_MAX_Z:g}"),
-        ("sdr_usable", f"d_drift >= {quality.SMALL_DRIFT:g} mean(e_train)"),
-        ("sdr_usable", f"d_drift >= {quality.CROSSFIT_FACTOR:g} d_crossfit"),
+        ("mean_dominated", f"{measures.DAGGER_RATIO:g} * abs(d_drift_robust)"),
+        ("mean_dominated", f"max_z_test_normal >= {measures.DAGGER_MAX_Z:g}"),
+        ("sdr_usable", f"d_drift >= {measures.SMALL_DRIFT:g} mean(e_train)"),
+        ("sdr_usable", f"d_drift >= {measures.CROSSFIT_FACTOR:g} d_crossfit"),
         ("pauc_1", f"a = {ranking.PAUC_RATES[0]:g}"),
         ("pauc_5", f"a = {ranking.PAUC_RATES[1]:g}"),
         (
             "over_alarming",
-            f"false_alarm_rate > {sightline.metrics.probe.OVER_ALARMING_RATE:g}",
+            f"false_alarm_rate > {sightline.metrics.alarm_load.OVER_ALARMING_RATE:g}",
         ),
         ("auc_nearby", f"max({NEARBY_FACTOR} W, {NEARBY_LEAST})"),
-        ("n_matched", f"0 to {window_kl.MOST_MATCHED}"),
-        ("reliable", f"W >= {window_kl.RELIABLE_ROWS} p"),
+        ("n_matched", f"0 to {windows.MOST_MATCHED}"),
+        ("reliable", f"W >= {windows.RELIABLE_ROWS} p"),
     ],
 )
 def test_numbers_in_formulas_are_those_of_the_code(key, value):
@@ -133,7 +132,7 @@ def test_numbers_in_formulas_are_those_of_the_code(key, value):
         f"the mean over {chance.N_SHIFTS} draws",
         f"whether `p` is at most {chance.FLOOR_SHARE:g}",
         f"`effective_attacks.rows` below {intervals.FEW_EVENTS}",
-        f"about {drawing.MOST_BLOCKS:,} blocks",
+        f"about {intervals.MOST_BLOCKS:,} blocks",
     ],
 )
 def test_numbers_in_the_text_are_those_of_the_code(text):

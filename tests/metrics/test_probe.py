@@ -7,7 +7,7 @@ from strategies import breaks, codes
 
 from sightline.data.segments import segments_of
 from sightline.metrics import f1_score
-from sightline.metrics.probe import false_alarm_runs, judge_alarms
+from sightline.metrics.alarm_load import false_alarm_runs, judge_alarms
 
 
 def marks(text):

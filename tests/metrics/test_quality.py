@@ -1,6 +1,6 @@
 import numpy as np
 
-from sightline.metrics.quality import (
+from sightline.metrics.measures import (
     measure_compactness,
     names_where,
     scale_blind,

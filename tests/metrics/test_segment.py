@@ -4,9 +4,8 @@ from sklearn.metrics import roc_auc_score
 from strategies import window_energies
 
 from sightline.data.segments import name_segments, segments_of
-from sightline.metrics.quality import Drift
+from sightline.metrics.measures import Drift, measure_segments
 from sightline.metrics.ranking import rank_attacks
-from sightline.metrics.segment import measure_segments
 
 DRIFT = Drift(d_drift=2.0, d_drift_robust=2.0, mean_dominated=False)
 

@@ -19,7 +19,7 @@ from sightline import ResidualStream, evaluate, fit_reference
 from sightline._kernels.windows import plain_energies_of_window
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
-from sightline.metrics.window_kl import matched_starts, plain_kl, plan_windows
+from sightline.metrics.windows import matched_starts, plain_kl, plan_windows
 
 # Oracles, straight from the definitions
 
@@ -456,7 +456,7 @@ def test_pairs_and_segments_weigh_differently():
     energies = window_energies(whitened, labels)
     n_short, n_long = energies.plan.n_matched
     assert n_short > 10 * n_long
-    assert energies.outcome.wins.tolist() == [n_short, 0]
+    assert energies.wins.tolist() == [n_short, 0]
     train = rng.normal(size=(2000, 2))
     windows = evaluate(ResidualStream(train, whitened, labels), intervals=False).windows
     assert windows.p_full > 0.95
@@ -660,8 +660,8 @@ def test_a_tie_is_not_won():
     labels = np.repeat([0, 1, 0], [6, 3, 8]).astype(np.int8)
     energies = window_energies(np.zeros((17, 2)), labels)
     assert (energies.d_full == energies.d_full[0]).all()
-    assert energies.outcome.n_matched.tolist() == [10]
-    assert energies.outcome.wins.tolist() == [0]
+    assert energies.plan.n_matched.tolist() == [10]
+    assert energies.wins.tolist() == [0]
 
 
 def frozen_window(p, unit, seed=0):

@@ -1,6 +1,5 @@
 """A rule and a detector that go on from piece to piece, with the same bits."""
 
-import os
 from dataclasses import replace
 from functools import cache
 
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from watched_plants import (
     BEGIN,
     CHANNELS,
-    LONG_AGO,
     STEP_S,
     _no_waiting,  # noqa: F401
     dump,
@@ -23,6 +21,7 @@ from watched_plants import (
 from sightline import Recording, Tag, commission, export_stream, write_rule
 from sightline.detectors import make_detector
 from sightline.errors import StreamError
+from sightline.export import without_lost
 from sightline.operation.apply import open_record
 from sightline.operation.live import LiveDetector, runs_of
 from sightline.operation.watch import watch_folder
@@ -64,7 +63,7 @@ def rules():
         step_s=STEP_S,
         meta={"groups": {"P1": CHANNELS[:3], "P2": CHANNELS[3:]}},
     )
-    done = commission(stream, budget="12/day,3%", rules=NAMES[1:])
+    done = commission(stream, budget="12/day,3%", rules=NAMES[1:], choose="all")
     return {name: done.rules[name].rule for name in NAMES}
 
 
@@ -158,7 +157,7 @@ NAMES_OF_DETECTORS = (
 def test_a_detector_gives_the_same_bits_however_rows_are_cut(name, data):
     detector, n = fitted(name), 700
     rows = telemetry(n, seed=4)
-    rows[100:130, 1] = rows[400, 2] = np.nan
+    rows[100:130, 1] = rows[400, 2] = rows[451, 0] = np.nan
     begins = np.zeros(n, bool)
     begins[[0, 250, 253, 330]] = True
     time = BEGIN + STEP_S * np.arange(n) + 1e4 * np.cumsum(begins)
@@ -171,7 +170,9 @@ def test_a_detector_gives_the_same_bits_however_rows_are_cut(name, data):
     record = recording(rows, time=time, breaks=np.flatnonzero(begins))
     at_once = detector.residuals(record)
     np.testing.assert_array_equal(whole[0], time[at_once.index])
-    np.testing.assert_allclose(whole[1], at_once.values, rtol=1e-4, atol=1e-6)
+    lost = without_lost(at_once, record, 1 if "stride" in name else None)
+    assert np.isnan(lost).any()
+    np.testing.assert_allclose(whole[1], lost, rtol=1e-4, atol=1e-6)
 
 
 def test_a_detector_that_needs_all_rows_is_refused():
@@ -193,7 +194,7 @@ def test_telemetry_cut_into_files_gives_the_alarms_of_one_record(tmp_path):
         recording(rows[2000:], time=BEGIN + STEP_S * np.arange(2000, 9000)),
     )
     detector.save(tmp_path / "var.npz")
-    done = commission(stream, budget="24/day,3%", first=0.9)
+    done = commission(stream, budget="24/day,3%", first=0.9, choose="all")
     write_rule(done, tmp_path / "rule.json", detector=tmp_path / "var.npz")
     n = 2400
     later, time = telemetry(n, seed=7), BEGIN + 1e6 + STEP_S * np.arange(n)
@@ -210,9 +211,10 @@ def test_telemetry_cut_into_files_gives_the_alarms_of_one_record(tmp_path):
         folder.mkdir()
         for j, part in enumerate(np.split(np.arange(len(time)), cuts)):
             write_export(folder / f"{j}.csv", time[part], later[part])
-        watched = watch_folder(tmp_path / "rule.json", folder, tmp_path / f"{k}.db")
+        place = tmp_path / f"state{k}" / "state.db"
+        watched = watch_folder(tmp_path / "rule.json", folder, place)
         assert watched.notices == ()
-        states.append(dump(tmp_path / f"{k}.db"))
+        states.append(dump(place))
         states[-1].pop("read")
     assert states[0] == states[1]
     assert len(states[0]["episodes"]) > 3
@@ -222,8 +224,8 @@ def test_telemetry_cut_into_files_gives_the_alarms_of_one_record(tmp_path):
     run = made_rule.rule.run(record.rows, breaks=record.breaks)
     starts = [alarm.start for alarm in states[0]["episodes"]]
     assert starts == record.time[run.episodes.starts][: len(starts)].tolist()
-    # A tag that is missing, and another detector.
+    # A tag that the file lacks is out of service; the others are watched.
     write_export(folder / "x.csv", time[:9] + 1e6, later[:9, :3], CHANNELS[:3])
-    notice = watch_folder(tmp_path / "rule.json", folder, tmp_path / "1.db").notices
-    assert "x.csv: lacks LIT201, which the rule's detector reads" in notice[0]
-    os.utime(folder / "x.csv", (LONG_AGO, LONG_AGO))
+    done = watch_folder(tmp_path / "rule.json", folder, place)
+    assert done.notices == ("x.csv: has no column LIT201.",)
+    assert (done.read, done.is_watching) == (("x.csv",), True)

@@ -29,9 +29,9 @@ N_ROWS = 1200
 ROWS = residuals(N_ROWS)
 TIME = BEGIN + STEP_S * np.arange(N_ROWS)
 CUTS = (150, 151, 700)
-# Statements, files opened and renames of a run: the last ones write page and lines, and
-# some are beyond its end.
-STEPS = (*range(3, 138, 10), *range(138, 160, 3))
+# Statements, files opened and renames of a run: the last ones write log, page and
+# metrics, and some are beyond its end.
+STEPS = (*range(3, 240, 20), *range(242, 300, 5))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_kills_one_after_the_other_end_with_the_same(forked, plant):
     folder = plant / "often"
     folder.mkdir()
     n_killed = 0
-    while run(forked, plant, folder, int(rng.integers(20, 70))):
+    while run(forked, plant, folder, int(rng.integers(60, 140))):
         n_killed += 1
         assert n_killed < 30
     assert n_killed > 1

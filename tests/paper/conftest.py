@@ -11,7 +11,7 @@ from strategies import make_stream
 from sightline import evaluate
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Repair
-from sightline.metrics.window_kl import Windows
+from sightline.metrics.windows import Windows
 from sightline.paper.tables import published, published_figures
 from sightline.storage import Result
 

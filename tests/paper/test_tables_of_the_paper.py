@@ -9,10 +9,10 @@ from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.compare import compare
 from sightline.judgement.verdicts import RungOutcome, Verdict
 from sightline.paper import tables
-from sightline.paper.example_attacks import case_table
 from sightline.paper.study import PaperStudy
 from sightline.paper.tables import (
     PUBLISHED,
+    case_table,
     detector_table,
     found_table,
     main_table,
@@ -21,7 +21,7 @@ from sightline.paper.tables import (
     supplementary_table,
     transfer_table,
 )
-from sightline.rules.advice import count_words
+from sightline.rules.choose import count_words
 
 DAG = r"\textsuperscript{\dag}"
 # Rows of the paper's source, spaces aside; 0.70 is printed there as a power of ten.

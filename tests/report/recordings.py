@@ -3,8 +3,14 @@
 import numpy as np
 from report.plant import CHANNELS, SCRIPT
 
-from sightline.audit.codes import Finding, Severity
-from sightline.audit.record import RecordingFacts, TableFacts, TagFacts, TagSummary
+from sightline.audit.record import (
+    Finding,
+    RecordingFacts,
+    Severity,
+    TableFacts,
+    TagFacts,
+    TagSummary,
+)
 
 N_MORE_TAGS = 40
 

@@ -6,22 +6,27 @@ from html import unescape
 import numpy as np
 import pytest
 from report.plant import PLAIN, QUOTED, stream
-from report.test_data import changed, entry_of
+from report.test_data import changed, entry_of, in_use
 
 from sightline import evaluate
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.report.alarms import (
-    KEPT_WORDS,
     actions,
-    better_rules,
     false_alarms,
+    repair_sentences,
     rules_figure,
 )
 from sightline.report.entries import entries_of
-from sightline.report.overview import first_check, glance, headline
+from sightline.report.overview import (
+    commission_command,
+    first_check,
+    headline,
+    headline_chance,
+    rule_advice,
+)
 from sightline.report.page import render
 from sightline.report.redaction import redacted
-from sightline.rules.advice import (
+from sightline.rules.choose import (
     count_words,
     false_alarm_words,
     is_over,
@@ -29,6 +34,7 @@ from sightline.rules.advice import (
 )
 from sightline.rules.judging import Kept, Mask
 from sightline.rules.named import rule_words
+from sightline.show.rules import KEPT_WORDS
 from sightline.storage import Result
 from sightline.text import share
 
@@ -77,32 +83,33 @@ def test_a_count_is_a_rate_only_where_alarms_support_one(
 
 
 def test_each_rule_has_one_number_of_alarms(entries):
-    for entry, row in zip(entries, glance(entries), strict=True):
+    for entry in entries:
         evaluation = entry.evaluation
-        p99 = row.rules[-1]
+        p99 = in_use(entry)[-1]["alarms"].text
         load = evaluation.probe.load
         if evaluation.rules is None:
-            assert p99.false_alarms == false_alarm_words(evaluation.probe)
+            assert p99.startswith(false_alarm_words(evaluation.probe))
         else:
             # All rules are compared on the later rows.
             load = evaluation.rules.present[0].load
-            if len(row.rules) == 1:
+            if len(in_use(entry)) == 1:
                 assert load_words(load) in first_check(evaluation)
-        assert p99.false_alarms == count_words(load)
-        assert p99.rate == share(load.share_of_time, 1)
-        if evaluation.rules is None:
-            assert row.commissioned is None
-            continue
-        assert row.commissioned is evaluation.rules
+        rate = share(load.share_of_time, 1)
+        assert p99 == f"{count_words(load)}\n{rate} of time"
+        is_made = evaluation.rules in entry.at_a_glance
+        assert is_made == (evaluation.rules is not None)
 
 
 def test_earlier_results_keep_their_runs_and_say_so(entries):
     entry = entry_of(entries, PLAIN)
     old = replace(entry.evaluation.probe, load=None, attacks=None)
-    p99 = glance([changed(entry, probe=old, rules=None)])[0].rules[-1]
-    assert p99.false_alarms.endswith(" runs a day")
-    assert (p99.burden, p99.raised) == ("", "")
-    assert p99.rate == share(old.false_alarm_rate, 1)
+    p99 = in_use(changed(entry, probe=old, rules=None))[-1]
+    words, rate = p99["alarms"].text.split("\n")
+    assert words.endswith(" runs a day")
+    assert rate == f"{share(old.false_alarm_rate, 1)} of time"
+    notes = [note for cell in p99.values() for note in cell.notes]
+    terms = {note.term for note in notes if not isinstance(note, str)}
+    assert not terms & {"alarm-load", "raised"}
 
 
 def test_a_rule_that_always_rings_shows_its_hours_and_is_never_crowned():
@@ -111,19 +118,20 @@ def test_a_rule_that_always_rings_shows_its_hours_and_is_never_crowned():
         given.replace(alarms=np.ones(given.test.n_rows, int)), intervals=False
     )
     (entry,) = entries_of([Result(None, loud)])
-    own = glance([entry])[0].rules[0]
+    own = in_use(entry)[0]
+    words, rate = own["alarms"].text.split("\n")
     load = loud.own_rule.load
     # Once, and once more for every full hour: 24 to 26 a day from half a day on.
     assert load.alarms == 1 + int(load.days * 24)
-    assert own.false_alarms == f"{load.alarms_per_day:.0f} a day"
-    assert own.rate == "100.0%"
-    assert own.found == 0
+    assert words == f"{load.alarms_per_day:.0f} a day"
+    assert rate == "100.0% of time"
+    assert own["found"].values[0] == 0
     assert loud.own_rule.attacks.raised == 0
-    assert own.raised.startswith("0 of 6")
-    head = headline([entry])
-    assert "the best" not in head.title
-    assert "the most" not in head.title
-    assert f"{own.false_alarms.split()[0]} alarms a day (100.0% of time)" in head.chance
+    assert any("alarm starts in 0 of 6" in str(note) for note in own["found"].notes)
+    assert "the best" not in headline([entry])
+    assert "the most" not in headline([entry])
+    cost = f"{words.split()[0]} alarms a day (100.0% of time)"
+    assert cost in headline_chance(entry)
 
 
 # Order
@@ -138,15 +146,15 @@ def test_detectors_are_ordered_by_skill_then_alarms_and_the_budget_comes_first(e
     stands = with_rule(entry, "stands", skill=0.9, share_of_time=0.2)
     ordered = order(stands, weak, over, good, cheap)
     assert ordered == ["cheap", "good", "weak", "stands", "over"]
-    title = headline([cheap, good, weak, over]).title
+    title = headline([cheap, good, weak, over])
     assert title.startswith("With a rule for 6/day,1%, cheap raises")
     assert load_words(cheap.evaluation.rules.table[0].load) in title
     assert not title.endswith("the best of all")
-    assert headline([good, weak]).title.endswith(", the best of all")
-    assert headline([good, weak, over]).title.endswith("that keeps the budget")
-    assert headline([over, stands]).title.endswith(", which is over the budget")
+    assert headline([good, weak]).endswith(", the best of all")
+    assert headline([good, weak, over]).endswith("that keeps the budget")
+    assert headline([over, stands]).endswith(", which is over the budget")
     chance = with_rule(entry, "chance", skill=-0.1)
-    assert headline([chance]).title.endswith(", no more than by chance")
+    assert headline([chance]).endswith(", no more than by chance")
 
 
 def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(entries):
@@ -157,9 +165,7 @@ def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(e
     named = replace(named, detector="calm")
     calm = changed(entry, label="calm", rules=None, stream=named)
     assert order(loud, calm) == ["calm", "loud"]
-    assert headline([loud]).title.endswith(
-        "in alarm too often for an alarm to say much"
-    )
+    assert headline([loud]).endswith("in alarm too often for an alarm to say much")
 
 
 # What a better rule would do
@@ -168,10 +174,8 @@ def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(e
 def test_the_table_of_rules_shows_every_rule_as_it_was_judged(entries):
     entry = entry_of(entries, QUOTED)
     facts = entry.evaluation.rules
-    rules = better_rules(entry)
     outcomes = (*facts.present, *facts.table)
-    assert rules.advice == facts.advice
-    assert rules.facts is facts
+    assert rule_advice(entry.evaluation) == facts.advice
     table = render([entry]).partition('class="plain stack rules"')[2]
     lines = table.partition("</table>")[0].split("<tr")[2:]
     assert sum("chosen" in line for line in lines) == 1
@@ -183,15 +187,15 @@ def test_the_table_of_rules_shows_every_rule_as_it_was_judged(entries):
         assert rule_words(row.name) != row.name
         assert ("term-kept-" in line) == (row.kept is not None)
     assert set(KEPT_WORDS) == set(Kept)
-    assert f"--budget {facts.budget} " in rules.command
+    assert f"--budget {facts.budget} " in commission_command(entry)
 
 
 def test_repairs_are_silent_where_causes_cannot_be_told_apart(entries):
     entry = entry_of(entries, QUOTED)
     wanted = [r.sentence for r in entry.evaluation.repairs.values() if r.sentence]
-    assert list(better_rules(entry).repairs) == wanted
+    assert repair_sentences(entry.evaluation) == wanted
     facts = replace(entry.evaluation.diagnosis, advice_withheld="Not told apart.")
-    assert better_rules(changed(entry, diagnosis=facts)).repairs == ()
+    assert repair_sentences(replace(entry.evaluation, diagnosis=facts)) == []
 
 
 def test_the_curve_marks_every_rule_and_draws_no_alarm_at_zero(entries):
@@ -210,9 +214,10 @@ def test_the_curve_marks_every_rule_and_draws_no_alarm_at_zero(entries):
 def test_without_rules_the_section_says_why_or_nothing(entries):
     refused = entry_of(entries, "mean")
     reason = refused.evaluation.rules_refused
-    assert better_rules(refused).advice == f"No alarm rule was made: {reason}"
+    assert rule_advice(refused.evaluation) == f"No alarm rule was made: {reason}"
     assert rules_figure(refused) is None
-    assert better_rules(entry_of(entries, PLAIN, "second")) is None
+    unasked = render([entry_of(entries, PLAIN, "second")])
+    assert "These results have no alarm rules" in unasked
 
 
 # Where false alarms come from
@@ -249,6 +254,7 @@ def test_false_alarms_get_an_action(entries):
 
 
 def test_the_section_shows_the_same_count_as_the_glance_table(entries):
-    for entry, row in zip(entries, glance(entries), strict=True):
-        for alarms, rule in zip(false_alarms(entry), row.rules, strict=True):
-            assert (alarms.words, alarms.rate) == (rule.false_alarms, rule.rate)
+    for entry in entries:
+        for alarms, rule in zip(false_alarms(entry), in_use(entry), strict=True):
+            text = f"{alarms['words']}\n{alarms['rate']} of time"
+            assert rule["alarms"].text == text

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import replace
 from itertools import pairwise
@@ -17,7 +18,12 @@ from sightline.evaluation.chart_data import extreme_rows
 from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.report.alarms import after_attacks, false_alarms
-from sightline.report.attacks import attack_details, attack_groups, matrix
+from sightline.report.attacks import (
+    attack_details,
+    attack_groups,
+    detected_by,
+    matrix,
+)
 from sightline.report.charts import (
     LEVELS,
     MAX_KNOTS,
@@ -36,14 +42,32 @@ from sightline.report.charts import (
     time_text,
     windows_figure,
 )
-from sightline.report.entries import Entry, entries_of, found
-from sightline.report.figure_tables import agreement_table, paper_table, transfer
-from sightline.report.overview import first_check, glance, headline
-from sightline.text import duration
+from sightline.report.entries import Entry, entries_of
+from sightline.report.overview import first_check, headline, standings
+from sightline.report.page import render
+from sightline.show.comparison import paper_table
+from sightline.show.evaluations import found
+from sightline.show.rules import GLANCE, RuleInUse
+from sightline.text import duration, share
 
 
 def entry_of(entries, detector, testbed="works"):
     return next(e for e in entries if (e.label, e.testbed) == (detector, testbed))
+
+
+def glanced(record):
+    """Return the cells of a rule at a glance by the keys of their columns."""
+    return {column.key: column.cell(record) for column in GLANCE}
+
+
+def in_use(entry):
+    """Return the cells of the rules in use of a detector."""
+    return [glanced(one) for one in entry.at_a_glance if isinstance(one, RuleInUse)]
+
+
+def notes_of(cell):
+    """Return the notes of a cell as texts."""
+    return [note if isinstance(note, str) else note.text for note in cell.notes]
 
 
 def on_disk(entry):
@@ -123,7 +147,7 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     best = finding(entry, "a", own=3, p99=1)
 
     def title(*others):
-        return headline([best, *others]).title
+        return headline([best, *others])
 
     start = "a finds 3 of 6 attacks on works by its own rule"
     assert title() == start
@@ -134,13 +158,11 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     assert title(*same[:2]).endswith(", as many as b and c")
     assert title(*same).endswith(", as many as b, c, d and 2 more")
     none = [finding(entry, name, own=0, p99=0) for name in "ab"]
-    assert headline(none).title.startswith(
-        "No detector finds an attack on works; a comes"
-    )
+    assert headline(none).startswith("No detector finds an attack on works; a comes")
     some = [none[0], finding(entry, "b", own=0, p99=1)]
-    assert headline(some).title.startswith("a finds 0 of 6")
+    assert headline(some).startswith("a finds 0 of 6")
     seeds = replace(best, results=best.results * 3, testbed="unknown")
-    title_of_seeds = headline([seeds]).title
+    title_of_seeds = headline([seeds])
     assert (
         title_of_seeds
         == "a finds 3 of 6 attacks by its own rule in the first of 3 seeds"
@@ -160,12 +182,12 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
     nothing = {"episode_rule": np.full_like(entry.traces.episode_rule, 9)}
     # Results of so early a version have no rules for a budget either.
     entry = changed(entry, own_rule=always, traces=nothing, rules=None)
-    own = glance([entry])[0].rules[0]
-    assert (own.false_alarms, own.rate) == ("none fully outside attacks", "100.0%")
+    own = in_use(entry)[0]["alarms"].text
+    assert own == "none fully outside attacks\n100.0% of time"
     rare = replace(always, false_alarm_rate=0.01, over_alarming=False)
-    own = glance([changed(entry, own_rule=rare)])[0].rules[0]
-    assert own.false_alarms == "0.0 runs a day"
-    assert false_alarms(entry)[0].sentence == (
+    own = in_use(changed(entry, own_rule=rare))[0]["alarms"].text
+    assert own.startswith("0.0 runs a day\n")
+    assert false_alarms(entry)[0]["sentence"] == (
         "No run of alarms lies fully outside attacks; 100.0% of attack-free time is in "
         "alarm."
     )
@@ -179,14 +201,14 @@ def test_without_a_diagnosis_seeds_and_delay_count_attacks_with_an_alarm(entries
     )
     bare = changed(entry, segments=segments, diagnosis=None)
     bare = replace(bare, results=bare.results * 2)
-    own = glance([bare])[0].rules[0]
+    own = in_use(bare)[0]
     k = entry.evaluation.own_rule.hits
     assert k > 0
-    assert own.found == k
-    assert own.seeds == f"mean {k:.1f}, {k} to {k} over 2 seeds"
+    assert own["found"].values[0] == k
+    assert f"mean {k:.1f}, {k} to {k} over 2 seeds" in notes_of(own["found"])
     delays = [row for row in entry.traces.own_first_alarm if row >= 0]
     wanted = np.median(delays) * 10
-    assert own.delay == ("at once" if wanted == 0 else duration(wanted))
+    assert own["delay"].text == ("at once" if wanted == 0 else duration(wanted))
 
 
 def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
@@ -202,9 +224,9 @@ def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
     )
     small = changed(entry, segments=segments, traces={"labels": labels})
     recovery = after_attacks(small, np.array([225, 320, 500, 600]))
-    assert recovery.share == 0.5
+    assert recovery["share"] == 0.5
     # Rows 220 to 250 and 300 to 350, of those labelled 0.
-    assert recovery.time_share == pytest.approx(80 / 830)
+    assert recovery["time_share"] == pytest.approx(80 / 830)
 
 
 def test_short_times_keep_their_figures():
@@ -214,71 +236,79 @@ def test_short_times_keep_their_figures():
 
 def test_the_glance_says_who_is_not_told_apart_from_the_highest(entries):
     compared = compare([r for e in entries for r in e.results], n_replicates=50)
-    rows = glance(entries, compared)
-    for testbed in {row.testbed for row in rows}:
-        own = [row for row in rows if row.testbed == testbed]
-        if len(own) < 2:
-            assert own[0].standings == ()
+    lines = standings(compared)
+    means = {
+        (row.testbed, row.detector, row.figure): row.mean for row in compared.figures
+    }
+    for testbed in {entry.testbed for entry in entries}:
+        labels = [entry.label for entry in entries if entry.testbed == testbed]
+        if len(labels) < 2:
+            assert (testbed, labels[0]) not in lines
             continue
         for k, name in enumerate(("roc_auc", "pauc_1")):
-            standings = [row.standings[k] for row in own]
-            best = max(standings, key=lambda one: one.mean)
-            assert [one for one in standings if one.is_best] == [best]
-            for row, one in zip(own, standings, strict=True):
-                if one.is_best:
-                    assert one.text.endswith(": the highest")
+            best = max(labels, key=lambda label: means[testbed, label, name])
+            for label in labels:
+                text, is_best = lines[testbed, label][k]
+                assert is_best == (label == best)
+                if is_best:
+                    assert text.endswith(": the highest")
                     continue
-                label = own[standings.index(best)].detector
                 (pair,) = [
                     d
                     for d in compared.differences
                     if (d.testbed, d.figure) == (testbed, name)
-                    and set(d.detectors) == {label, row.detector}
+                    and set(d.detectors) == {best, label}
                 ]
                 words = "below the highest" if pair.has_star else "not told apart"
-                assert words in one.text
+                assert words in text
 
 
 def test_figures_at_a_glance_are_those_on_disk(entries):
-    for entry, row in zip(entries, glance(entries), strict=True):
-        known = on_disk(entry)
-        p99 = row.rules[-1]
+    for entry in entries:
+        known, rows = on_disk(entry), in_use(entry)
+        p99 = rows[-1]
+        n_found = p99["found"].values[0]
         n = known["stream"]["n_segments"]
         if known["diagnosis"]:
             shown = [s["ladder"]["probe"]["visible"] for s in known["segments"]]
-            assert p99.found == sum(shown)
-            present = row.rules[0]
-            assert present.found == known["diagnosis"]["found"]["count"]
-            assert present.found == known["verdict_counts"]["detected"]
-            assert present.hits == known["diagnosis"]["rings"]["count"]
+            assert n_found == sum(shown)
+            present = rows[0]["found"]
+            assert present.values[0] == known["diagnosis"]["found"]["count"]
+            assert present.values[0] == known["verdict_counts"]["detected"]
+            rings = known["diagnosis"]["rings"]["count"]
+            assert any(f"any alarm in {rings} (" in note for note in notes_of(present))
         else:
-            assert p99.found == known["probe"]["hits"]
-        low, high = count_interval(p99.found, n)
-        assert (p99.low, p99.high) == (low / n, high / n)
-        assert p99.hits == known["probe"]["hits"]
-        assert p99.is_over_alarming == known["probe"]["over_alarming"]
-        assert len(row.rules) == (2 if known["own_rule"] else 1)
+            assert n_found == known["probe"]["hits"]
+        low, high = count_interval(n_found, n)
+        interval = f"95% interval {share(low / n)} to {share(high / n)}"
+        assert notes_of(p99["found"])[0] == interval
+        is_over = "\u25b2 over-alarming" in notes_of(p99["alarms"])
+        assert is_over == known["probe"]["over_alarming"]
+        assert len(rows) == (2 if known["own_rule"] else 1)
 
 
 def test_the_own_rule_comes_first_with_its_own_delay(entries):
     entry = entry_of(entries, QUOTED)
-    own = glance([entry])[0].rules[0]
-    assert own.rule == "own rule"
-    assert own.found == found(entry.evaluation, RungName.OWN_RULE) > 0
-    assert own.delay != "\N{EN DASH}"
+    own = in_use(entry)[0]
+    assert own["rule"].text == "own rule"
+    n_found = found(entry.evaluation, RungName.OWN_RULE)
+    assert own["found"].values[0] == n_found > 0
+    assert own["delay"].text != "\N{EN DASH}"
 
 
 def test_the_papers_columns_are_those_on_disk(entries):
-    rows = paper_table(entries)
-    assert [entry for entry, _ in rows] == entries
-    for entry, cells in rows:
+    table = paper_table(entries)
+    assert table.records is entries
+    for entry in entries:
         known = on_disk(entry)
-        for cell in cells:
-            block, name = cell.figure.block, cell.figure.field
-            assert cell.value == pytest.approx(known[block][name])
-            if known["intervals"] and known["intervals"].get(cell.figure.key):
-                assert cell.interval
-        assert ("mean" in cells[0].seeds) == (len(entry.results) > 1)
+        for column in table.columns[3:]:
+            cell = column.cell(entry)
+            block, name = cell.place.split(".")
+            assert cell.values[0] == pytest.approx(known[block][name])
+            if known["intervals"] and known["intervals"].get(column.key):
+                assert cell.notes
+        seeds = [n for n in notes_of(table.columns[3].cell(entry)) if "mean " in n]
+        assert bool(seeds) == (len(entry.results) > 1)
 
 
 def test_what_to_check_first_is_the_advice(entries):
@@ -289,7 +319,6 @@ def test_what_to_check_first_is_the_advice(entries):
     assert first_check(refused).endswith(f"was made: {refused.rules_refused}")
     bare = replace(refused, rules_refused=None)
     assert "without a diagnosis" in first_check(bare)
-    assert headline(entries).check == first_check(entries[0].evaluation)
 
 
 def test_energy_keeps_every_row_to_a_part_of_a_per_cent(entries):
@@ -393,7 +422,7 @@ def test_rows_of_attacks_are_those_on_disk(entries):
             assert row.segment.id == segment["id"]
             rule = (segment["found"] or {}).get("rule", "probe")
             rung = (segment["ladder"] or {}).get(rule, segment)
-            assert row.coverage == rung["coverage"]
+            assert row.alarms[0] == rung["coverage"]
             joint = row.entry.joint[row.index]
             if not joint.note:
                 assert row.verdict.word == (segment["verdict"] or "not-diagnosed")
@@ -429,37 +458,47 @@ def test_a_picture_has_the_channels_that_carry_the_evidence(entries):
 def test_false_alarms_are_counted_as_in_the_evaluation(entries):
     for entry in entries:
         known = on_disk(entry)
-        rules = {rule.rule: rule for rule in false_alarms(entry)}
+        rules = {rule["rule"]: rule for rule in false_alarms(entry)}
         p99 = rules["p99 rule"]
-        assert p99.count == known["probe"]["false_positive_segments"]
-        assert sum(c.count for c in p99.channels) == p99.n_read == p99.count
-        assert sum(p99.hours) == p99.count
-        assert "come from" in p99.sentence
-        assert p99.states[0][0] == "P101"
+        assert p99["count"] == known["probe"]["false_positive_segments"]
+        in_channels = sum(channel["count"] for channel in p99["channels"])
+        assert in_channels == p99["n_read"] == p99["count"]
+        assert sum(p99["hours"]) == p99["count"]
+        assert "come from" in p99["sentence"]
+        assert p99["states"][0][0] == "P101"
         assert ("own rule" in rules) == (known["own_rule"] is not None)
 
 
 def test_the_matrix_has_a_verdict_for_every_attack_and_detector(entries):
     works = [entry for entry in entries if entry.testbed == "works"]
-    made = matrix(works)
-    assert len(made.rows) == len(SPANS)
-    for i, row in enumerate(made.rows):
-        for entry, cell in zip(works, row.cells, strict=True):
+    detectors, attacks = matrix(works)
+    assert list(detectors) == works
+    assert len(attacks) == len(SPANS)
+    for i, attack in enumerate(attacks):
+        for entry in works:
             verdict = entry.joint[i].verdict or "not-diagnosed"
-            assert cell.verdict.word == verdict
-            assert cell.verdict.symbol == info_of(verdict).symbol
-    assert matrix([]) is None
+            assert entry.verdicts[attack.places[entry.label]] == info_of(verdict)
+        words = [entry.verdicts[i].word for entry in works]
+        assert detected_by(attack, works) == words.count("detected")
+    assert matrix([]) == ((), ())
 
 
 def test_detectors_agree_with_themselves_and_rankings_may_carry_over(entries):
     works = [entry for entry in entries if entry.testbed == "works"]
-    made = agreement_table(works)
+    page = render(entries)
+    table = page.partition('aria-label="Agreement of detectors on works"')[2]
+    rho = re.findall(r'data-rho="(.*?)"', table.partition("</table>")[0])
     n = len(works)
-    assert [made.rho[i][i] for i in range(n)] == [1.0] * n
-    assert made.rho[0][1] == made.rho[1][0]
-    assert agreement_table(works[:1]) is None
+    assert len(rho) == n * n
+    assert rho[:: n + 1] == ["1.0000"] * n
+    assert rho[1] == rho[n]
+    compared = compare([r for e in entries for r in e.results], n_replicates=2)
+    pairs = {frozenset(row.detectors): row.rho for row in compared.agreement}
+    known = pairs[frozenset((works[0].label, works[1].label))]
+    assert rho[1] == ("" if known is None else f"{known:.4f}")
+    assert "Agreement of detectors" not in render(works[:1])
     # One shared detector ranks nothing.
-    assert transfer(entries) == []
+    assert "Ranking transfer" not in page
 
 
 def test_every_verdict_has_a_sign_and_a_colour_of_its_own():

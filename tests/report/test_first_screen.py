@@ -2,18 +2,26 @@
 
 from dataclasses import replace
 
-import pytest
 from report.plant import PLAIN, QUOTED
 from report.recordings import findings, recording_facts
-from report.test_data import changed, entry_of
+from report.test_data import changed, entry_of, glanced
+from report.test_page import Parsed, without_plotly
 
 from sightline.judgement.verdicts import Verdict
 from sightline.report.attacks import attack_groups
-from sightline.report.entries import cost_of, found
-from sightline.report.first_screen import first_screen, later_rows
-from sightline.report.overview import first_check, glance
-from sightline.report.page import _title
-from sightline.rules.advice import RuleDecision, count_words, decide
+from sightline.report.overview import (
+    advised,
+    believed,
+    cost_words,
+    first_check,
+    later_rows,
+    looked_at,
+    others_find,
+)
+from sightline.report.page import default_title, render
+from sightline.rules.choose import after_later_rows, count_words
+from sightline.rules.judging import ChoiceOutcome
+from sightline.show.evaluations import cost_of, found
 
 
 def on_rules(entry, **load):
@@ -30,85 +38,88 @@ def test_the_advice_is_the_one_of_the_other_sections(entries):
         facts = entry.evaluation.rules
         if facts is None:
             continue
-        advised = first_screen([entry]).advised
-        now, other = advised.rules
-        assert now.outcome is facts.present[-1]
-        assert other.outcome is facts.row(facts.chosen)
+        advice = advised(entry)
+        (_, _, now), (_, _, other) = advice.rules
+        assert now is facts.present[-1]
+        assert other is facts.row(facts.chosen)
         # The same number of alarms where the rule in use is spoken of.
-        false_alarms = count_words(now.outcome.load)
+        false_alarms = count_words(now.load)
         assert cost_of(entry.evaluation, entry.main_rule)[0] == false_alarms
-        assert glance([entry])[0].rules[0].false_alarms == false_alarms
-        is_replaced = decide(facts) is RuleDecision.REPLACE
-        assert advised.heading.startswith("Replace") == is_replaced
-        assert ("Replace" in first_check(entry.evaluation)) == is_replaced
-        assert bool(advised.command) == is_replaced
+        in_use = glanced(entry.at_a_glance[0])
+        assert in_use["alarms"].text.splitlines()[0] == false_alarms
+        assert advice.text == facts.advice
+        assert facts.choice.sentence in first_check(entry.evaluation)
+        is_taken = facts.choice.outcome is ChoiceOutcome.TAKE
+        assert bool(advice.command) == is_taken
+        assert advice.heading.startswith("Take") == facts.choice.outcome.has_rule
 
 
-@pytest.mark.parametrize(
-    ("load", "heading"),
-    [
-        ({"alarms_per_day": 1.0, "share_of_time": 0.0}, "Replace"),
-        ({"alarms_per_day": 900.0, "share_of_time": 0.9}, "Do not"),
-    ],
-)
-def test_a_rule_that_costs_too_much_is_not_advised(entries, load, heading):
-    entry = on_rules(entry_of(entries, PLAIN), **load)
-    assert first_screen([entry]).advised.heading.startswith(heading)
+def test_a_rule_that_costs_too_much_on_later_rows_has_a_condition(entries):
+    facts = on_rules(
+        entry_of(entries, PLAIN), alarms_per_day=900.0, share_of_time=0.9
+    ).evaluation.rules
+    taken = replace(facts.choice, outcome=ChoiceOutcome.TAKE, sentence="Take it.")
+    row = facts.row(facts.chosen)
+    found = after_later_rows(taken, row, facts.accepted)
+    assert found.outcome is ChoiceOutcome.CONDITIONS
+    assert found.sentence.startswith("Take it. But on later rows it costs more than")
 
 
 def test_without_a_rule_it_says_why(entries):
     entry = entry_of(entries, PLAIN)
     refused = changed(entry, rules=None, rules_refused="Too short a record.")
-    advised = first_screen([refused]).advised
-    assert advised.heading == "No alarm rule could be made"
-    assert advised.text == "Too short a record."
+    advice = advised(refused)
+    assert advice.heading == "No alarm rule could be made"
+    assert advice.text == "Too short a record."
     assert later_rows([refused]) == ""
-    none = first_screen([changed(entry, rules=None, rules_refused=None)]).advised
+    none = advised(changed(entry, rules=None, rules_refused=None))
     assert "--budget" in none.text
 
 
 def test_counts_are_those_of_the_results(entries):
     entry = entry_of(entries, QUOTED)
     others = [one for one in entries if one.testbed == entry.testbed and one != entry]
-    screen = first_screen([entry, *others])
+    page = Parsed(without_plotly(render([entry, *others])))
+    text = " ".join(page.text.split())
     n = entry.evaluation.stream.n_segments
-    assert screen.found.count == f"{found(entry.evaluation, entry.main_rule)} of {n}"
+    n_found = found(entry.evaluation, entry.main_rule)
+    assert f"{n_found} of {n} by the own rule of {entry.label}" in text
     words = [info.word for info in entry.verdicts]
-    assert screen.n_missed == n - words.count(Verdict.DETECTED)
-    assert sum(count for *_, count in screen.missed) == screen.n_missed
-    texts = [text for text, _ in screen.looked_at]
+    n_missed = n - words.count(Verdict.DETECTED)
+    assert f"{n_missed} attacks are missed by the own rule of {entry.label}" in text
+    assert sum(count for _, count in entry.verdict_counts) == n
+    texts = [text for text, _ in looked_at([entry, *others])]
     assert "4,000 rows, 11.1 h in rows of 10 s" in texts
     assert f"{n} attacks" in texts
     assert "3 detectors" in texts
+    assert others_find(others).startswith("The rules in use of the other 2 find ")
     load = entry.evaluation.rules.present[-1].load
-    assert count_words(load).split()[0] in screen.found.cost
+    assert count_words(load).split()[0] in cost_words(entry)
 
 
 def test_findings_are_counted_by_severity(entries):
     entry = entry_of(entries, PLAIN)
-    bare = first_screen([entry]).believed[0]
-    assert "not audited" in bare.text
+    (text, *_), *_ = believed([entry])
+    assert "not audited" in text
     audited = changed(entry, recording=recording_facts(), findings=findings())
-    data = first_screen([audited]).believed[0]
-    assert data.text.startswith("Data: 1 error")
-    assert data.is_warning
-    assert data.link == "your-data"
-    (causes,) = [
-        line for line in first_screen([entry]).believed if "False causes" in line.text
-    ]
+    text, _, link, is_warning = believed([audited])[0]
+    assert text.startswith("Data: 1 error")
+    assert is_warning
+    assert link == "your-data"
+    (causes,) = [text for text, *_ in believed([entry]) if "False causes" in text]
     n_windows = entry.evaluation.diagnosis.n_calm_windows
-    assert f"{n_windows:,} attack-free windows" in causes.text
+    assert f"{n_windows:,} attack-free windows" in causes
 
 
 def test_the_title_is_a_name_and_never_a_path(entries):
     entry = entry_of(entries, PLAIN)
-    assert _title([entry]) == "works"
+    assert default_title([entry]) == "works"
     unnamed = replace(entry, testbed="unknown")
-    assert _title([unnamed]) == entry.evaluation.stream.name
+    assert default_title([unnamed]) == entry.evaluation.stream.name
     known = replace(
         changed(entry, recording=recording_facts(plant="Riverside")), testbed="unknown"
     )
-    assert _title([known]) == "Riverside"
+    assert default_title([known]) == "Riverside"
 
 
 def test_an_attack_that_a_repair_shows_more_clearly_is_not_called_hidden_and_visible(

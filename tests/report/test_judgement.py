@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from report.plant import PLAIN, QUOTED, SPANS
 from report.recordings import recording_facts
-from report.test_data import changed, entry_of
+from report.test_data import changed, entry_of, in_use, notes_of
 from report.test_page import Parsed, without_plotly
 from scipy.stats import binom
 
@@ -22,12 +22,12 @@ from sightline.report.entries import entries_of
 from sightline.report.overview import (
     EARLIER,
     first_check,
-    found_by_chance,
-    glance,
     headline,
+    headline_chance,
 )
 from sightline.report.redaction import redacted
-from sightline.rules.advice import load_words
+from sightline.rules.choose import load_words
+from sightline.show.evaluations import found_by_chance
 from sightline.storage import Result
 from sightline.text import mean_count, p_value
 
@@ -60,22 +60,21 @@ def of_works(results, **changes):
 
 
 def test_every_count_of_attacks_found_has_its_chance_beside_it(entries):
-    for entry, row in zip(entries, glance(entries), strict=True):
+    for entry in entries:
         facts = entry.evaluation.diagnosis
-        for rule in row.rules:
-            assert rule.chance, (entry.label, rule.rule)
+        chances = [rule["found"].text.partition("\n")[2] for rule in in_use(entry)]
+        assert all(chances), entry.label
         if facts is None:
-            assert row.rules[0].chance.endswith("chance not measured")
+            assert chances[0].endswith("chance not measured")
             continue
-        present = row.rules[0]
-        for count, text in (
-            (facts.found, present.chance),
-            (facts.rings, present.rings),
-        ):
-            assert text == f"{mean_count(count.by_chance)} by chance, " + p_value(
-                count.p_value
-            )
-        assert present.rate.endswith("%")
+        found, rings = (
+            f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
+            for count in (facts.found, facts.rings)
+        )
+        assert chances[0] == found
+        present = in_use(entry)[0]
+        assert any(f"({rings})" in note for note in notes_of(present["found"]))
+        assert present["alarms"].text.endswith("% of time")
 
 
 def test_the_page_prints_no_count_of_attacks_found_alone(results, tmp_path):
@@ -94,10 +93,10 @@ def test_of_another_rule_than_the_present_one_chance_is_bounded(entries):
     assert count.by_chance == pytest.approx(0.05 * len(SPANS))
     law = [binom.pmf(k, len(SPANS), 0.05) for k in range(len(SPANS) + 1)]
     assert count.p_value == pytest.approx(sum(law[count.count :]))
-    own, p99 = glance([entry])[0].rules
-    assert p99.chance.startswith("at most 0.3 by chance")
-    assert p99.rings == ""
-    assert not own.chance.startswith("at most")
+    own, p99 = (rule["found"] for rule in in_use(entry))
+    assert p99.text.partition("\n")[2].startswith("at most 0.3 by chance")
+    assert not any("any alarm" in note for note in notes_of(p99))
+    assert "at most" not in own.text
 
 
 def judged_texts(entry):
@@ -107,14 +106,14 @@ def judged_texts(entry):
 def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entries):
     entry = entry_of(entries, PLAIN)
     facts = entry.evaluation.diagnosis
-    text = headline([entry]).chance
+    text = headline_chance(entry)
     assert f"would find {mean_count(facts.found.by_chance)}" in text
     cost = load_words(entry.evaluation.rules.present[0].load)
     assert f"makes {cost} where there is no attack" in text
     lucky = replace(facts, found=replace(facts.found, by_chance=3.2, p_value=0.4))
-    head = headline([changed(entry, diagnosis=lucky, rules=None)])
-    assert head.title.endswith("no more than by chance")
-    assert head.chance.startswith("By chance it would find 3.2 (p 0.4).")
+    head = changed(entry, diagnosis=lucky, rules=None)
+    assert headline([head]).endswith("no more than by chance")
+    assert headline_chance(head).startswith("By chance it would find 3.2 (p 0.4).")
 
 
 def test_a_rule_that_never_stops_finds_nothing_and_says_so(entries):
@@ -134,8 +133,9 @@ def test_a_rule_that_never_stops_finds_nothing_and_says_so(entries):
             for segment in evaluation.segments
         ),
     )
-    rule = glance([standing])[0].rules[0]
-    assert (rule.found, rule.is_standing) == (0, True)
+    cell = in_use(standing)[0]["found"]
+    assert cell.values[0] == 0
+    assert any("never stops for long" in note for note in notes_of(cell))
     assert "it never stops for long, so it finds nothing." in first_check(
         standing.evaluation
     )
@@ -206,7 +206,8 @@ def test_details_say_what_an_attack_was_compared_with(entries):
     for bar, outcome in zip(bars, first.ladder.values(), strict=True):
         if outcome.p_value is not None:
             assert p_value(outcome.p_value) in bar["shown"]
-            assert f"95% of them up to {outcome.limit:.0%}" in bar["note"]
+            reached = f"95% of them up to {outcome.limit:.0%}"
+            assert (reached in bar["note"]) == (outcome.n_blocks is None)
         for way in outcome.ways:
             assert way in bar["shown"]
 
@@ -247,12 +248,12 @@ def test_who_detects_an_attack_vetoes_not_in_telemetry(results, tmp_path):
         QUOTED: Verdict.DETECTED,
         "mean": "not-diagnosed",
     }
-    cells = {cell.detector: cell.verdict.word for cell in matrix(entries).rows[0].cells}
+    detectors, (first, *_) = matrix(entries)
+    cells = {e.label: e.verdicts[first.places[e.label]].word for e in detectors}
     assert cells == words
     plain = entry_of(entries, PLAIN)
     assert energy_figure(plain, None)["attacks"][0]["verdict"] == words[PLAIN]
-    row = next(row for row in glance(entries) if row.detector == PLAIN)
-    counted = {info.word: count for info, count in row.verdicts}
+    counted = {info.word: count for info, count in plain.verdict_counts}
     assert counted == Counter(info.word for info in plain.verdicts)
     assert Verdict.WEAK_EVIDENCE in counted
     text = unbroken(page_of(seen, tmp_path))
@@ -266,7 +267,7 @@ def test_without_a_veto_all_detectors_say_the_same(results, tmp_path):
     attack = attack_groups(entries_of(seen))[0]
     words = {row.entry.label: row.verdict.word for row in attack.rows}
     assert words[PLAIN] == words[QUOTED] == Verdict.NOT_IN_TELEMETRY
-    assert attack.notes == ("None of 2 detectors shows it.",)
+    assert attack.notes == ["None of 2 detectors shows it."]
     assert attack.telemetry.word == "still, p 0.38"
     assert attack.telemetry.reason == "not told from 200 attack-free stretches"
     assert "nothing to see" not in unbroken(page_of(seen, tmp_path)).lower()

@@ -21,12 +21,12 @@ from typer.testing import CliRunner
 from sightline import FileError, read_results, write_report, write_results
 from sightline.cli.app import app
 from sightline.evaluation import chart_data
-from sightline.judgement import confidence, event_test
+from sightline.judgement import event_test, ladder
 from sightline.judgement.ladder import LADDER
 from sightline.judgement.verdicts import VERDICTS, Verdict, all_infos
 from sightline.report.charts import LEVELS
 from sightline.report.page import for_script
-from sightline.report.print_style import MAX_LETTERS
+from sightline.report.print_figures import MAX_LETTERS
 from sightline.report.redaction import Pseudonyms
 from sightline.storage import Result
 
@@ -313,6 +313,7 @@ def test_the_command_writes_a_page_and_keeps_earlier_ones(folder, tmp_path):
     assert quiet.output == f"Written: {page}\n"
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_the_command_writes_figures_if_asked(folder, tmp_path):
     done = report(folder, "--figures", "--out", tmp_path / "report.html")
     assert done.exit_code == 0, done.output
@@ -329,6 +330,7 @@ def test_the_command_writes_figures_if_asked(folder, tmp_path):
     assert "LIT101" not in without_plotly(wanted.read_text(encoding="utf-8"))
 
 
+@pytest.mark.usefixtures("unrendered")
 @pytest.mark.parametrize("options", [[], ["--no-figures"], ["--redact"]])
 def test_figures_of_an_earlier_report_are_named_as_such(folder, tmp_path, options):
     page, figures = tmp_path / "page.html", tmp_path / "page-figures"
@@ -388,7 +390,7 @@ def test_thresholds_on_the_page_are_those_of_the_method(results, tmp_path, monke
     before = write_report(results, tmp_path / "before.html")
     monkeypatch.setattr("sightline.judgement.event_test.EFFECT", 0.37)
     monkeypatch.setattr("sightline.judgement.event_test.LEVEL", 0.125)
-    monkeypatch.setattr("sightline.judgement.confidence.SURE", 0.95)
+    monkeypatch.setattr("sightline.judgement.ladder.SURE", 0.95)
     after = write_report(results, tmp_path / "after.html")
     pages = [
         Parsed(without_plotly(path.read_text(encoding="utf-8")))
@@ -427,8 +429,8 @@ def test_numbers_in_the_docs_of_the_report_are_those_of_the_code():
     text = " ".join(docs.read_text(encoding="utf-8").split())
     for phrase in (
         f"as {LEVELS:,} steps of its logarithm",
-        f"sure from {confidence.SURE:.0%}, likely from {confidence.UNSURE:.0%}",
-        f"Below {confidence.UNDECIDED:.0%} the verdict is `undecided`",
+        f"sure from {ladder.SURE:.0%}, likely from {ladder.UNSURE:.0%}",
+        f"Below {ladder.UNDECIDED:.0%} the verdict is `undecided`",
         f"an upper bound ({event_test.LEVEL:.0%} of the attacks)",
         f"names of more than {MAX_LETTERS} letters",
         f"with 2 to {chart_data.MOST_STATES} values",
@@ -470,6 +472,7 @@ def test_the_page_says_by_which_rule(parsed):
     assert "so there is nothing to compare" in parsed.text
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_results_stay_readable_where_a_report_is_beside_them(folder, tmp_path):
     results = tmp_path / "results"
     shutil.copytree(folder, results)

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 from matplotlib.text import Text
 
-from sightline.report.print_figures import FIGURES, write_figures
-from sightline.report.print_style import COLOURS, DASHES, log_scale, rendered, styled
+from sightline.report.print_figures import (
+    COLOURS,
+    DASHES,
+    FIGURES,
+    log_scale,
+    rendered,
+    styled,
+    write_figures,
+)
 
 SMALLEST = 7.0
 
@@ -127,6 +134,7 @@ def test_panels_share_one_time_axis(works):
         assert starts == pytest.approx([0.0, 0.0])
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_figures_of_an_earlier_report_go_and_what_others_put_there_stays(
     entries, works, tmp_path
 ):
@@ -140,6 +148,7 @@ def test_figures_of_an_earlier_report_go_and_what_others_put_there_stays(
     assert there == {path.name for path in after} | mine
 
 
+@pytest.mark.usefixtures("unrendered")
 def test_testbeds_with_names_alike_do_not_overwrite_each_other(works, tmp_path):
     beds = [replace(works[0], testbed=name) for name in ("bed-a", "bed a")]
     written = write_figures(beds, tmp_path)

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from report.plant import CHANNELS, evaluations
+from report.test_data import changed
 
 from sightline.evaluation.localisation import Moment
 from sightline.figures import FIGURES
@@ -13,15 +14,12 @@ from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.chance import Floor
 from sightline.paper import tables
 from sightline.paper.study import PaperStudy
+from sightline.report.attacks import localisation_of
 from sightline.report.entries import entries_of
-from sightline.report.figure_tables import (
-    FigureRow,
-    localisation_of,
-    localised,
-    published_tables,
-)
+from sightline.report.overview import localised
 from sightline.report.page import render
 from sightline.report.redaction import redacted
+from sightline.show.comparison import published_tables
 from sightline.storage import Result
 from sightline.text import MINUS
 
@@ -54,15 +52,32 @@ def test_a_point_adjusted_figure_is_not_shown_without_its_floor():
 def test_figures_below_their_floor_are_grey_and_last(entries):
     for testbed in {entry.testbed for entry in entries}:
         tables = published_tables([e for e in entries if e.testbed == testbed])
-        assert [table.source for table in tables][-1] == "energy"
+        places = [table.columns[1].cell(table.records[0]).place for table in tables]
+        assert places[-1].startswith("energy.")
         for table in tables:
-            is_below = [row.is_below for row in table.rows]
+            is_below = [table.style(row) == "below" for row in table.records]
             assert is_below == sorted(is_below)
-            for row in table.rows:
-                assert len(row.figures) == len(table.detectors)
-    figures = tuple(figure(0.1, floor) for floor in (0.2, 0.3))
-    row = FigureRow(entry=FIGURES["etapr_f1"], definition="d", figures=figures)
-    assert row.is_below
+            for row, below in zip(table.records, is_below, strict=True):
+                cells = [column.cell(row) for column in table.columns[1:]]
+                with_floor = [
+                    cell
+                    for cell in cells
+                    if any(
+                        getattr(note, "text", "")[:6] == "chance" for note in cell.notes
+                    )
+                ]
+                all_dim = all(cell.style == "dim" for cell in with_floor)
+                assert below == (bool(with_floor) and all_dim)
+
+
+def test_a_figure_below_its_floor_is_in_a_row_below(entries):
+    entry = entries[0]
+    figures = {
+        "probe": {"etapr_f1": figure(0.1, 0.2), "etapr_recall": figure(0.3, 0.2)}
+    }
+    (table,) = published_tables([changed(entry, alarm_metrics=figures)])
+    assert [known.key for known in table.records] == ["etapr_recall", "etapr_f1"]
+    assert [table.style(known) for known in table.records] == ["", "below"]
 
 
 def test_the_page_has_every_measured_figure_with_its_definition(entries):
@@ -87,7 +102,7 @@ def test_the_first_three_at_a_glance(entries):
         cell.text
         == f"{round(found.hit_3.value * found.n_attacks)} of {found.n_attacks}"
     )
-    assert cell.chance.startswith("chance ")
+    assert cell.notes[0].startswith("chance ")
 
 
 def test_bars_of_an_attack_mark_its_target(entries):

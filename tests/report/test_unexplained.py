@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, evaluate, write_report
-from sightline.report.alarms import HEIGHT, WIDTH, unexplained
+from sightline.report.alarms import HEIGHT, WIDTH, episodes_table
 from sightline.report.attacks import attack_details
 from sightline.report.entries import entries_of
 from sightline.storage import Result
@@ -35,26 +35,37 @@ def calm():
 
 def test_every_episode_is_a_row_with_its_picture(calm):
     (entry,) = entries_of([calm])
-    found = unexplained(entry)
+    table = episodes_table(entry)
     episodes = calm.evaluation.episodes
-    assert len(found.rows) == len(episodes) > 0
-    assert found.rule == calm.evaluation.rules.chosen
-    assert found.budget in found.command
-    assert sorted(row.order for row in found.rows) == [*range(1, len(found.rows) + 1)]
-    strongest = next(row for row in found.rows if row.order == 1)
-    assert strongest.began == "2026-02-03 21:20:00"
-    assert strongest.tags == "LIT101"
-    for row in found.rows:
-        numbers = [float(x) for x in re.findall(r"[-\d.]+", row.path)]
+    assert table.records is episodes
+    n = len(episodes)
+    assert n > 0
+    rows = [{c.key: c.cell(one) for c in table.columns} for one in episodes]
+    orders = [row["peak"].notes[0] for row in rows]
+    assert sorted(orders) == sorted(f"no. {k} of {n}" for k in range(1, n + 1))
+    strongest = rows[orders.index(f"no. 1 of {n}")]
+    assert strongest["began"].text == "2026-02-03 21:20:00"
+    assert strongest["tags"].text == "LIT101"
+    for row in rows:
+        drawing = row["score"].drawing
+        path = re.search(r' d="([^"]+)"', drawing)[1]
+        numbers = [float(x) for x in re.findall(r"[-\d.]+", path)]
         assert min(numbers) >= 0
         assert max(numbers) <= WIDTH
-        assert 0 < row.limit < HEIGHT
-        assert 0 <= row.left <= row.left + row.width <= WIDTH + 1
+        left, width = (
+            float(x)
+            for x in re.search(r'<rect x="(.+?)" y="0" width="(.+?)"', drawing).groups()
+        )
+        assert 0 < float(re.search(r'y1="(.+?)"', drawing)[1]) < HEIGHT
+        assert 0 <= left <= left + width <= WIDTH + 1
 
 
 def test_the_page_shows_them_and_a_redacted_one_hides_their_tags(calm, tmp_path):
     page = write_report([calm], tmp_path / "page.html").read_text(encoding="utf-8")
     assert 'id="episodes"' in page
+    rules = calm.evaluation.rules
+    assert f"Alarms of rule “{rules.chosen}”, its limit set for {rules.budget}." in page
+    assert f"--out review.csv --budget {rules.budget}</code>" in page
     assert page.count('class="episode"') == len(calm.evaluation.episodes)
     assert "2026-02-03 21:20:00" in page
     hidden = write_report([calm], tmp_path / "redacted.html", redact=True)
@@ -79,7 +90,7 @@ def test_a_record_with_attacks_has_a_ceiling_and_no_episodes(tmp_path):
     )
     result = Result(None, evaluate(stream, intervals=False, metrics="none"))
     (entry,) = entries_of([result])
-    assert unexplained(entry) is None
+    assert episodes_table(entry) is None
     (detail,) = attack_details(entry)
     assert detail["ceiling"] == [
         rule.sentence for rule in result.evaluation.segments[0].ceiling.rules

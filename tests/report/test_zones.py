@@ -42,12 +42,12 @@ def test_false_alarms_are_counted_by_the_hour_of_the_zone(change):
     times = entry.traces.test_time[starts]
     expected = Counter(datetime.fromtimestamp(at, BERLIN).hour for at in times)
     found = false_alarms(entry)
-    [p99] = [rule for rule in found if len(starts) == rule.n_read]
-    assert p99.hours == [expected[hour] for hour in range(24)]
-    assert p99.zone == "times in Europe/Berlin"
+    [p99] = [rule for rule in found if len(starts) == rule["n_read"]]
+    assert p99["hours"] == [expected[hour] for hour in range(24)]
+    assert p99["zone"] == "times in Europe/Berlin"
     # The same seconds without a zone are other hours.
     [plain] = entries_of([result_at(CHANGES[change], None)])
-    assert false_alarms(plain)[found.index(p99)].hours != p99.hours
+    assert false_alarms(plain)[found.index(p99)]["hours"] != p99["hours"]
 
 
 @pytest.mark.parametrize("change", CHANGES)

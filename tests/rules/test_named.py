@@ -94,7 +94,6 @@ def test_compiled_loops_give_the_bits_of_plain_numpy():
     values = rng.standard_t(3, size=(500, 6))
     centre, allowance = rng.normal(size=6) / 10, rng.random(6) / 5
     bounds = np.array([0, 1, 4, 6])
-    exceeds = rng.random((500, 6)) < 0.4
     joint = rng.random(500) < 0.3
 
     def everything(loops):
@@ -106,16 +105,23 @@ def test_compiled_loops_give_the_bits_of_plain_numpy():
         loops.unit_energies(values, bounds, energies)
         largest, which = np.empty(500), np.empty(500, np.int64)
         loops.largest_unit(values, allowance, np.empty(6), largest, which)
-        members, latch = np.zeros((6, 3), np.int64), np.zeros(3, np.int64)
-        found, shelved = np.empty(500, bool), np.empty((500, 6), bool)
-        loops.join_members(exceeds, 2, 7, members, found, shelved)
+        units, latch = np.zeros((6, 3), np.int64), np.zeros(3, np.int64)
+        ringing, standing = np.abs(values).max(axis=1) / 0.9 / 1.1, np.zeros(500, bool)
+        n_out, row, rows = np.zeros(500, np.int16), 0, []
+        while row < 500:
+            row = loops.serve_units(
+                *(values, np.full(6, 0.9), 1.1, 2.0, 2, 7, 11, units, row),
+                *(ringing, which, standing, n_out),
+            )
+            rows.append(row)
         alarms = np.empty(500, bool)
         loops.latch(joint, 2, 4, 3, latch, alarms)
-        assert shelved.any()
+        assert standing.any()
+        assert len(rows) > 5
         assert alarms.any()
         return [
             *(averaged, sums, of_average, of_sums, energies, largest, which),
-            *(members, found, shelved, latch, alarms),
+            *(units, ringing, standing, n_out, np.array(rows), latch, alarms),
         ]
 
     for one, other in zip(everything(PLAIN), everything(compiled), strict=True):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import re
 from dataclasses import fields, is_dataclass, replace
@@ -241,3 +242,16 @@ def test_a_real_file_obeys_the_schema_and_a_damaged_one_does_not(tmp_path):
             inner = inner[key]
         inner[path[-1]] = value
         assert violations(values, schema), path
+
+
+def test_a_rule_of_an_earlier_version_takes_units_out_of_service(tmp_path):
+    write_rule(made_rules(), tmp_path / "rule.json")
+    values = json.loads((tmp_path / "rule.json").read_text())
+    del values["digest"]
+    values["rule"]["shelves"] = True
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"))
+    values["digest"] = hashlib.sha256(text.encode()).hexdigest()
+    (tmp_path / "rule.json").write_text(json.dumps(values))
+    rows = np.repeat(made_rules().chosen.rule.views[0].mean[None], 200, axis=0)
+    rows[50:, 0] = 1e4
+    assert read_rule(tmp_path).rule.run(rows).n_out.any()

@@ -26,7 +26,7 @@ def record():
 
 
 def rule_named(name):
-    """Return a rule; ``standing`` shelves soon, ``k of n`` has an on-delay."""
+    """Return a rule; units of ``standing`` stand soon, ``k of n`` has an on-delay."""
     if name == "standing":
         made = made_rules().deployed("all")
         delays = Delays(off=3, unit=12)
@@ -78,6 +78,23 @@ def test_the_script_gives_the_same_alarms_to_the_last_bit(name, tmp_path):
         for t, row in enumerate(rows[:2200])
     ]
     assert flags == known.in_alarm[:2200].tolist()
+
+
+@pytest.mark.parametrize("name", ["standing", "energy", "group~"])
+def test_the_script_reads_rows_that_lack_channels(name, tmp_path):
+    made = rule_named(name)
+    rows, breaks, _ = record()
+    rows = rows.copy()
+    rows[500:900, 2] = np.nan
+    rows[700:720, :5] = np.nan
+    known = made.rule.run(rows, breaks=breaks)
+    script = script_of(tmp_path, made)
+    trace, in_alarm = script.run(rows, breaks)
+    assert trace.tobytes() == known.trace.tobytes()
+    assert np.array_equal(in_alarm, known.in_alarm)
+    for row in (np.full(6, np.nan), [np.inf, 0, 0, 0, 0, 0]):
+        with pytest.raises(ValueError, match="no value at all, or an infinite"):
+            script.Live().update(row)
 
 
 def test_rules_of_one_score(tmp_path):

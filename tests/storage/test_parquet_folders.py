@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from samples import (
 from sightline import evaluate, read_stream, read_tables, write_stream
 from sightline.audit import protocol as lint
 from sightline.storage import parquet
+
+# Metrics of alarms take long, and are compared in test_round_trips.py.
+quick = partial(evaluate, metrics="none")
 
 
 def write_part(path, columns, **options):
@@ -45,7 +49,7 @@ def folder(tmp_path):
 def test_a_folder_without_meta_json_is_read(folder):
     stream = read_stream(folder)
     assert stream.channels == CHANNELS
-    assert_same_evaluation(evaluate(stream), evaluate(bare_stream()))
+    assert_same_evaluation(quick(stream), quick(bare_stream()))
 
 
 def test_unpadded_part_names_are_read_in_the_order_of_their_numbers(tmp_path):
@@ -61,7 +65,7 @@ def test_unpadded_part_names_are_read_in_the_order_of_their_numbers(tmp_path):
     names = [path.name for path in parquet.files_in(tmp_path / "sample" / "train")]
     assert names[1:3] == ["part-1.parquet", "part-2.parquet"]
     assert names[-1] == "part-12.parquet"
-    assert_same_evaluation(evaluate(read_stream(tmp_path / "sample")), evaluate(stream))
+    assert_same_evaluation(quick(read_stream(tmp_path / "sample")), quick(stream))
 
 
 def test_small_row_groups_and_shuffled_columns_change_nothing(tmp_path):
@@ -81,13 +85,13 @@ def test_small_row_groups_and_shuffled_columns_change_nothing(tmp_path):
     expected = stream.replace(
         train=stream.train.values[:60], channels=CHANNELS, name="sample"
     )
-    assert_same_evaluation(evaluate(got), evaluate(expected))
+    assert_same_evaluation(quick(got), quick(expected))
 
 
 @pytest.mark.parametrize("chunk_rows", [1, 7, 1000])
 def test_the_size_of_a_chunk_changes_nothing(folder, monkeypatch, chunk_rows):
     monkeypatch.setattr(parquet, "CHUNK_ROWS", chunk_rows)
-    assert_same_evaluation(evaluate(read_stream(folder)), evaluate(bare_stream()))
+    assert_same_evaluation(quick(read_stream(folder)), quick(bare_stream()))
 
 
 def big_table(n_rows, seed):
@@ -140,7 +144,7 @@ def test_two_parquet_tables_are_read_in_chunks_too(tmp_path, monkeypatch):
         tmp_path / "train.parquet", tmp_path / "test.parquet", label="y", name="sample"
     )
     assert [len(chunk) for chunk in tables.train.chunks()] == [10] * 6
-    assert_same_evaluation(evaluate(tables), evaluate(stream))
+    assert_same_evaluation(quick(tables), quick(stream))
 
 
 def test_ignored_train_rows_are_left_out_with_their_time_and_breaks(tmp_path):
@@ -189,7 +193,7 @@ def test_whole_numbers_and_gaps_in_columns_are_numbers(tmp_path):
     write_folder(tmp_path / "s", bare_stream(), test=test)
     with refused("`test`", "row 49 (part-0.parquet, row 49)", "'LIT101'", "1 values"):
         evaluate(read_stream(tmp_path / "s"))
-    evaluation = evaluate(read_stream(tmp_path / "s"), nonfinite="drop")
+    evaluation = quick(read_stream(tmp_path / "s"), nonfinite="drop")
     assert evaluation.dropped_rows["test"] == 1
 
 

@@ -16,7 +16,7 @@ from sightline import (
 )
 from sightline.evaluation.chart_data import extreme_rows
 from sightline.evaluation.result import SCHEMA, Rank
-from sightline.metrics.window_kl import Windows
+from sightline.metrics.windows import Windows
 from sightline.storage import check_out, folder_name, read_traces, write_json
 
 

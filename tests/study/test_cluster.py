@@ -3,7 +3,6 @@
 import os
 import signal
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -14,12 +13,13 @@ from sightline.errors import FileError
 from sightline.study.run import run_study
 
 HERE = Path(__file__).parents[1]
+pytestmark = pytest.mark.usefixtures("unrendered")
 
 
 @pytest.fixture(autouse=True)
 def _importable(monkeypatch):
     """Let cells find the detectors of these tests."""
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
 
 
 @pytest.mark.slow
@@ -54,23 +54,25 @@ def test_a_cluster_gives_the_same_bits_as_this_machine(tmp_path):
 def test_cells_of_a_killed_worker_run_elsewhere(tmp_path):
     book = tmp_path / "diary"
     slow = {"detector": "study_plans:Slow", "diary": str(book), "seconds": 2.0}
-    plan = small_plan({"slow": slow}, seeds=(0, 1, 2, 3))
+    plan = small_plan({"slow": slow}, seeds=(0, 1))
+    ended = threading.Event()
     with local_cluster() as cluster:
 
         def kill_one():
-            while len(diary(book)) < 2:
-                time.sleep(0.02)
+            while len(diary(book)) < 2 and not ended.wait(0.02):
+                pass
             os.kill(cluster.worker_pids[0], signal.SIGKILL)
 
         killer = threading.Thread(target=kill_one)
         killer.start()
         study = run_study(plan, tmp_path / "out", cluster=cluster.address)
+        ended.set()
         killer.join()
-    assert len(study.done) == 4
+    assert len(study.done) == 2
     assert not study.failed
     # One was begun on the worker that died, and once more on the other.
-    assert sorted(set(diary(book))) == [f"begun {seed}" for seed in range(4)]
-    assert len(diary(book)) == 5
+    assert sorted(set(diary(book))) == ["begun 0", "begun 1"]
+    assert len(diary(book)) == 3
 
 
 def test_a_cluster_that_is_not_there_is_told(tmp_path):

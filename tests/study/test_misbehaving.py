@@ -16,10 +16,12 @@ from sightline.study.run import interrupts
 sys.path.insert(0, str(Path(__file__).parent))
 import misbehaving
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX")
+pytestmark = [
+    pytest.mark.skipif(os.name != "posix", reason="signals are of POSIX"),
+    pytest.mark.usefixtures("unrendered"),
+]
 # A few of each sort; all of them are slow.
-FEW = ("Story", "Silent", "Exit", "Killed", "NoInput", "NoFiles", "Hang", "Nan")
-FEW += ("WritesIntoItsInput",)
+FEW = ("Story", "Silent", "Exit", "NoFiles", "Hang", "Nan", "WritesIntoItsInput")
 
 
 def outcomes(names, folder, monkeypatch):

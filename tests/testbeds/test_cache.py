@@ -240,13 +240,13 @@ def test_a_read_only_folder_is_no_error(tmp_path):
 
 
 def test_a_full_disk_is_no_error_and_leaves_nothing(tmp_path, monkeypatch):
-    def full(parsed, path):
+    def full(table, path, **options):
         path.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
     write_swat(tmp_path)
     without = opened("swat", tmp_path, cache=False)
-    monkeypatch.setattr(copies_module, "_write_copy", full)
+    monkeypatch.setattr(pq, "write_table", full)
     read = opened("swat", tmp_path)
     assert_same(read, without)
     assert copies(tmp_path) == []
@@ -375,15 +375,15 @@ def test_a_place_that_is_no_folder_is_no_error_and_is_said(tmp_path, monkeypatch
 
 
 def test_a_disk_that_fills_up_is_said_and_keeps_what_was_written(tmp_path, monkeypatch):
-    original = copies_module._write_copy
+    original = pq.write_table
 
-    def full_later(parsed, path):
+    def full_later(table, path, **options):
         if "Attack" in path.name:
             raise OSError(28, "No space left on device")
-        original(parsed, path)
+        original(table, path, **options)
 
     write_swat(tmp_path)
-    monkeypatch.setattr(copies_module, "_write_copy", full_later)
+    monkeypatch.setattr(pq, "write_table", full_later)
     read = opened("swat", tmp_path)
     assert "not all copies could be written (No space left on device)" in read.copies
     assert len(copies(tmp_path)) == 1

@@ -177,10 +177,10 @@ def test_constant_tags_are_kept(tmp_path):
 def test_what_was_held_is_told_for_each_table(tmp_path):
     found = open_testbed(plant(tmp_path / "mine", test=with_holes(frame(first=3600))))
     assert found.notices[:-1] == (
-        "test.csv: 9 missing cells were held at the last value for up to 60 s: "
-        "LIT101 (6) and P101 (3).",
-        "test.csv: 10 cells have no number, because the last value was more "
-        "than 60 s old: LIT101 (10).",
+        "test.csv: 9 cells without a reading: the last value was held: LIT101 (6) and "
+        "P101 (3).",
+        "test.csv: 10 cells without a value, and the last one is too old to be held: "
+        "LIT101 (10).",
     )
 
 
@@ -505,8 +505,8 @@ def test_step_and_limit_can_be_stated(tmp_path):
     assert found.test.step_s == 20.0
     assert found.test.n_steps in (30, 31)
     level = found.test.values[:, found.test.channels.index("LIT101")]
-    # The last reading, of row 19, is seen at row 20 and 10 s old there.
-    assert np.flatnonzero(np.isnan(level)).tolist()[0] == 11
+    # The last reading, of row 19, is seen at row 20, and held for one row of 20 s.
+    assert np.flatnonzero(np.isnan(level)).tolist()[0] == 12
 
 
 @pytest.mark.parametrize(
@@ -558,6 +558,20 @@ def test_a_night_with_an_hour_twice_is_even_time(tmp_path, is_long):
     np.testing.assert_array_equal(found.values, table.select("A", "B").to_numpy())
 
 
+def test_rows_in_the_hour_that_clocks_skip_are_left_out_and_said(tmp_path):
+    stamps = [f"2026-03-29 {hour}:30:00" for hour in ("00", "01", "02", "03", "04")]
+    table = pl.DataFrame({"time": stamps, "A": range(5), "B": range(10, 15)})
+    settings = 'timezone = "Europe/Berlin"\n'
+    folder = plant(tmp_path / "mine", train=table, test=table, plant=settings)
+    testbed = open_testbed(folder)
+    found = testbed.test
+    assert found.values[:, 0].tolist() == [0, 1, 3, 4]
+    assert np.unique(np.diff(found.time)).tolist() == [3600.0]
+    said = [notice for notice in testbed.notices if "spring" in notice]
+    assert len(said) == 2
+    assert "skip in spring in Europe/Berlin" in said[0]
+
+
 # What is no plant.
 
 
@@ -604,13 +618,11 @@ def test_a_table_of_bad_readings_only_is_refused(tmp_path):
 
 
 PAGE = Path(__file__).parents[2] / "docs" / "own-plant.md"
-SPRING = "time,LIT101\n2026-03-29 01:30:00,1\n2026-03-29 02:30:00,2\n"
 QUOTED = {
     "no column of time": {"test": "when,LIT101\n0,1\n1,2\n"},
     "words": {"test": "time,MODE\n" + "".join(f"{k},word {k}\n" for k in range(13))},
     "tags": {"test": frame().with_columns(LIT102=pl.lit(1.0))},
     "zone in one": {"train": frame(form="%Y-%m-%dT%H:%M:%SZ")},
-    "skipped": {"test": SPRING, "plant": "timezone = 'Europe/Berlin'\n"},
     "zone": {"plant": "timezone = 'Berlin'\n"},
     "setting": {"plant": "hold = 300\n"},
     "swapped": {

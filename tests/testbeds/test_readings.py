@@ -1,6 +1,8 @@
 """One table of one's own plant: wide or long, as an even grid of what was known."""
 
-import re
+import os
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
@@ -9,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline import FileError, StreamError
+from sightline.data.validity import NotWatched, Unwatched, Validity
 from sightline.testbeds.own_plant import read_folder
 from sightline.testbeds.own_plant.exports import in_order_of, readings_of
 from sightline.testbeds.own_plant.settings import PlantSettings
@@ -110,7 +113,7 @@ def test_semicolons_with_decimal_points_are_read(tmp_path):
 def test_decimal_commas_survive_text_in_their_column(tmp_path):
     rows = ("0;1,5;10", "1;Bad Input;20", "2;-2,5;30")
     found = read(tmp_path, wide(*rows, header="time;A;B"))
-    assert found.values[:, 0].tolist() == [1.5, 1.5, -2.5]
+    np.testing.assert_array_equal(found.values[:, 0], [1.5, NAN, -2.5])
 
 
 def test_decimal_commas_may_begin_after_the_first_row(tmp_path):
@@ -126,14 +129,14 @@ def test_a_byte_order_mark_and_line_ends_of_windows_do_not_matter(tmp_path):
 def test_text_among_the_numbers_is_missing_and_told(tmp_path):
     rows = ("0,1,10", "1,Bad Input,20", "2,Bad Input,No Data", "3, 4 ,40")
     found = read(tmp_path, wide(*rows), hold_s=1.0)
-    np.testing.assert_array_equal(found.values, [[1, 10], [1, 20], [NAN, 20], [4, 40]])
+    np.testing.assert_array_equal(found.values, [[1, 10], [NAN, 20], [4, 40]])
+    assert found.validity.tolist() == [[0, 0], [Validity.BAD, 0], [0, 0]]
+    assert found.unwatched == (Unwatched(2.0, 3.0, NotWatched.NO_DATA),)
+    assert found.breaks.tolist() == [0, 2]
     assert found.notices == (
-        "test.csv: text in 3 cells was taken as missing: A ('Bad Input' 2 times) "
+        "test.csv: text in 3 cells is no number and no state: A ('Bad Input' 2 times) "
         "and B ('No Data' 1 times).",
-        "test.csv: 2 missing cells were held at the last value for up to 1 s: "
-        "A (1) and B (1).",
-        "test.csv: 1 cell has no number, because the last value was more "
-        "than 1 s old: A (1).",
+        "test.csv: 3 cells of bad quality by the source's own word: A (2) and B (1).",
     )
 
 
@@ -141,12 +144,8 @@ def test_text_far_down_is_found_too(tmp_path):
     rows = [f"{k},{k}.5,1" for k in range(10_500)]
     rows[10_400] = "10400,Bad Input,1"
     found = read(tmp_path, wide(*rows))
-    assert found.values[10_398:10_402, 0].tolist() == [
-        10_398.5,
-        10_399.5,
-        10_399.5,
-        10_401.5,
-    ]
+    expected = [10_398.5, 10_399.5, NAN, 10_401.5]
+    np.testing.assert_array_equal(found.values[10_398:10_402, 0], expected)
     assert "'Bad Input' 1 times" in found.notices[0]
 
 
@@ -194,12 +193,88 @@ def test_rows_out_of_order_are_sorted_with_their_labels_and_told(tmp_path):
     assert "state timezone in plant.toml" in told
 
 
-def test_of_rows_with_one_time_the_last_counts_and_is_told(tmp_path):
-    found = read(tmp_path, wide("0,1,10", "1,2,20", "1,3,30", "2,4,40"))
-    assert found.values.tolist() == [[1, 10], [3, 30], [4, 40]]
-    assert found.notices == (
-        "test.csv: 1 rows repeat a time stamp; the last of each counts.",
+def test_of_equal_rows_with_one_time_one_counts_and_is_told(tmp_path):
+    found = read(tmp_path, wide("0,1,10", "1,2,", "1,2,", "2,4,40"))
+    assert found.values.tolist() == [[1, 10], [2, 10], [4, 40]]
+    assert found.notices[0] == (
+        "test.csv: 1 rows repeat a time stamp; the last of each counts."
     )
+
+
+def test_of_stamps_that_most_rows_share_the_last_counts(tmp_path):
+    found = read(tmp_path, wide("0,1,10", "0,2,20", "60,3,30", "60,4,40", "120,5,50"))
+    assert found.values.tolist() == [[2, 20], [4, 40], [5, 50]]
+
+
+def test_different_rows_with_one_time_are_a_clock_that_cannot_be_believed(tmp_path):
+    found = read(tmp_path, wide("0,1,10", "1,2,20", "1,3,30", "2,4,40"))
+    assert found.values.tolist() == [[1, 10], [4, 40]]
+    assert found.breaks.tolist() == [0, 1]
+    assert found.notices == (
+        "test.csv: the clock went back or repeated itself: from 1970-01-01 00:00:01 to "
+        "1970-01-01 00:00:01 1 row has a time that others have as well; what they hold "
+        "is not used.",
+        "test.csv: 2 cells whose time cannot be believed: A (1) and B (1).",
+    )
+    assert found.clock == found.notices[:1]
+
+
+@pytest.mark.parametrize("offset", [0.0, 0.4])
+def test_a_clock_that_goes_back_is_not_believed_while_it_counts_time_twice(
+    tmp_path, offset
+):
+    time = [*range(100), *(offset + t for t in range(80, 160))]
+    found = read(tmp_path, wide(*(f"{t},{k},{k}" for k, t in enumerate(time))))
+    assert np.flatnonzero(np.diff(found.time) > 1.5).tolist() == [79]
+    begin = 100 if offset == 0 else 99.4
+    assert found.time[80] == pytest.approx(begin, abs=1)
+    assert len(found.breaks) == 2
+    assert "the clock went back" in found.clock[0]
+
+
+def test_a_clock_that_was_ahead_for_some_rows_is_not_believed_there(tmp_path):
+    time = [*range(50), *range(100, 110), *range(60, 150)]
+    found = read(tmp_path, wide(*(f"{t},{k},{k}" for k, t in enumerate(time))))
+    assert not {*range(100, 110)} & {*found.time.tolist()}
+    assert {*range(60, 100), *range(110, 150)} <= {*found.time.tolist()}
+
+
+def test_rows_of_the_far_future_are_set_aside_and_named(tmp_path):
+    path = tmp_path / "test.csv"
+    stamps = [f"2026-11-15 08:00:{k:02d}" for k in range(10)]
+    stamps[4] = "2099-11-15 08:00:04"
+    path.write_text(wide(*(f"{at},{k},{k}" for k, at in enumerate(stamps))))
+    os.utime(path, (1_794_729_700, 1_794_729_700))
+    found = read_readings(path, PlantSettings())
+    assert len(found.time) == 10
+    assert found.values[4].tolist() == [3, 3]
+    assert found.clock == (
+        "test.csv: 1 row is dated later than the file itself and set aside: line 6, "
+        "2099-11-15 08:00:04; correct the time stamp.",
+    )
+    # Where all rows are, the file's own time is wrong.
+    os.utime(path, (1, 1))
+    found = read_readings(path, PlantSettings())
+    assert found.time.max() > 4e9
+
+
+@pytest.mark.parametrize("month", [3, 10])
+def test_the_hours_at_which_clocks_change_in_a_known_zone_are_no_clock_fault(
+    tmp_path, month
+):
+    zone = ZoneInfo("Europe/Berlin")
+    first = datetime(2026, month, 25 if month == 10 else 29, tzinfo=zone)
+    time = first.timestamp() + 600 * np.arange(36)
+    local = [datetime.fromtimestamp(t, zone).strftime("%F %T") for t in time]
+    if month == 3:
+        # A display that does not know of the hour that is skipped.
+        local[12:12] = [f"2026-03-29 02:{m}0:00" for m in range(6)]
+    path = tmp_path / "test.csv"
+    path.write_text(wide(*(f"{at},{k},{k}" for k, at in enumerate(local))))
+    found = read_readings(path, PlantSettings(timezone="Europe/Berlin"))
+    assert found.time.tolist() == time.tolist()
+    assert found.clock == ()
+    assert not (found.validity == Validity.CLOCK).any()
 
 
 def test_a_short_gap_gets_rows_of_its_own_that_are_held(tmp_path):
@@ -212,7 +287,7 @@ def test_a_short_gap_gets_rows_of_its_own_that_are_held(tmp_path):
     assert found.notices == (
         "test.csv: 2 rows are missing in gaps of up to 60 s and filled "
         "with the last values.",
-        "test.csv: 2 missing cells were held at the last value for up to 60 s: A (2).",
+        "test.csv: 2 cells without a reading: the last value was held: A (2).",
     )
 
 
@@ -315,8 +390,7 @@ def test_a_slow_tag_is_held_and_counted(tmp_path):
         "test.csv: the usual step of B (30 s) is longer than hold_s; if the historian "
         "writes only changes, state a longer one in the section [hold_s] of "
         "plant.toml, such as 'B' = 'forever'.",
-        "test.csv: 4 cells without a new reading were held at the last value "
-        "for up to 20 s: B (4).",
+        "test.csv: 4 cells without a reading: the last value was held: B (4).",
     )
 
 
@@ -338,7 +412,7 @@ def test_tenths_of_a_second_are_held_and_counted_as_whole_ones_are(tmp_path):
     found = read(tmp_path, long(*rows), step_s=0.1, hold_s=0.3)
     assert found.values[:, 0].tolist() == list(range(10))
     np.testing.assert_array_equal(found.values[:, 1], [7] * 4 + [NAN] * 6)
-    assert found.notices[0].endswith("last value for up to 0.3 s: B (3).")
+    assert found.notices[0].endswith("the last value was held: B (3).")
 
 
 def test_a_pause_of_the_historian_becomes_a_break(tmp_path):
@@ -347,10 +421,7 @@ def test_a_pause_of_the_historian_becomes_a_break(tmp_path):
     found = read(tmp_path, long(*rows), hold_s=20.0)
     assert found.time.tolist() == [*range(0, 70, 10), *range(1000, 1050, 10)]
     assert found.breaks.tolist() == [0, 7]
-    assert found.notices[-1] == (
-        "test.csv: 93 rows in which no tag had a value were left out."
-    )
-    assert not any("cells have no number" in text for text in found.notices)
+    assert found.unwatched == (Unwatched(70.0, 1000.0, NotWatched.NO_DATA),)
 
 
 def test_a_tag_without_any_good_reading_is_kept_without_a_value(tmp_path):
@@ -362,9 +433,9 @@ def test_a_tag_without_any_good_reading_is_kept_without_a_value(tmp_path):
 
 def test_text_in_the_column_of_values_is_missing_and_told(tmp_path):
     found = read(tmp_path, long("A,0,1", "A,1,Bad Input", "A,2,3"))
-    assert found.values.ravel().tolist() == [1, 1, 3]
-    assert found.notices[0] == (
-        "test.csv: text in 1 cell was taken as missing: value ('Bad Input' 1 times)."
+    assert found.values.ravel().tolist() == [1, 3]
+    assert "test.csv: text in 1 cell is no number and no state: value " in " ".join(
+        found.notices
     )
 
 
@@ -388,15 +459,11 @@ def test_quality_is_a_word_a_code_or_a_flag(tmp_path, quality, is_good, how):
     rows = [f"A,{10 * k},{k + 1},{said}" for k, said in enumerate(quality)]
     table = long(*rows, header="tag,time,value,quality")
     found = read(tmp_path, table, step_s=10.0, hold_s=20.0)
-    held = [max(k + 1 for k in range(row + 1) if is_good[k]) for row in range(3)]
-    assert found.values.ravel().tolist() == held
-    told = [text for text in found.notices if "bad quality" in text]
+    assert found.values.ravel().tolist() == [k + 1 for k in range(3) if is_good[k]]
+    told = [text for text in found.notices if "of bad quality (" in text]
     n_bad = is_good.count(0)
     assert told == (
-        [
-            f"test.csv: {n_bad} of 3 readings are of bad quality ({how}) and taken as "
-            "missing."
-        ]
+        [f"test.csv: {n_bad} of 3 readings are of bad quality ({how})."]
         if n_bad
         else []
     )
@@ -412,7 +479,7 @@ def test_quality_can_be_true_or_false(tmp_path):
         }
     )
     found = read(tmp_path, frame, step_s=10.0, hold_s=10.0)
-    assert found.values.ravel().tolist() == [1, 1, 3]
+    assert found.values.ravel().tolist() == [1, 3]
 
 
 # What holds for any table.
@@ -439,14 +506,15 @@ def written_long(folder, readings, **toml):
     return read_folder(folder)
 
 
-def last_good(readings, tag, at):
-    """Return (age, value) of the last good reading at or before a moment."""
-    known = [(s, k, v) for k, (t, s, v, g) in enumerate(readings) if t == tag and g]
-    known = [(s, k, v) for s, k, v in known if s <= at]
+def last_at(readings, tag, at):
+    """Return value, age in rows of 10 s, and quality of the last reading of a tag."""
+    known = [(s, k, v, g) for k, (t, s, v, g) in enumerate(readings) if t == tag]
+    known = [reading for reading in known if reading[0] <= at]
     if not known:
-        return np.inf, NAN
-    s, _, value = max(known)
-    return at - s, value
+        return NAN, np.inf, True
+    s, _, value, is_good = max(known)
+    # It was seen at the first row at or after it.
+    return value, at - -(-s // 10) * 10, is_good
 
 
 @settings(max_examples=60, deadline=None)
@@ -457,14 +525,12 @@ def test_a_cell_of_a_long_table_is_the_last_good_reading_within_the_limit(
     folder = tmp_path_factory.mktemp("plant")
     found = written_long(folder, readings, step_s=10, hold_s=hold_s)
     last = max(s for _, s, _, _ in readings)
-    seen, n_held = {}, 0
+    seen = {}
     for at in range(0, last + 1, 10):
         row = []
         for tag in "AB":
-            age, value = last_good(readings, tag, at)
-            is_held = 10 <= age <= hold_s
-            n_held += is_held
-            row.append(value if age < 10 or is_held else NAN)
+            value, age, is_good = last_at(readings, tag, at)
+            row.append(value if is_good and age <= hold_s else NAN)
         if not np.isnan(row).all():
             seen[at] = row
     of_grid = dict(zip(found.test.time.tolist(), found.test.values, strict=True))
@@ -472,18 +538,6 @@ def test_a_cell_of_a_long_table_is_the_last_good_reading_within_the_limit(
         np.testing.assert_array_equal(of_grid[at], row)
     # A row may follow for what was read after the last whole step.
     assert set(of_grid) - set(seen) <= {-(-last // 10) * 10.0}
-    if set(of_grid) == set(seen):
-        assert told_held(found.notices) == n_held
-
-
-def told_held(notices, table="test"):
-    """Return how many cells of a table are said to have been held."""
-    form = re.compile(
-        rf"{table}(?:\.csv)?: ([\d,]+) (?:missing cells?|cells? without a new "
-        r"reading) (?:was|were) held"
-    )
-    found = [form.match(text) for text in notices]
-    return sum(int(match[1].replace(",", "")) for match in found if match)
 
 
 @settings(max_examples=40, deadline=None)
@@ -538,22 +592,21 @@ def test_a_cell_of_a_wide_table_is_the_last_reading_within_the_limit_and_the_run
     found = written_wide(folder, rows, step_s=10, hold_s=hold_s)
     test = found.test
     read_at = {10 * row: values for row, *values in rows}
-    assert set(read_at) <= set(test.time.tolist())
-    n_held = 0
     for index, at in enumerate(test.time.tolist()):
-        run = test.time[test.breaks[test.breaks <= index].max()]
         for k in range(2):
             known = [
                 (t, values[k])
                 for t, values in read_at.items()
-                if run <= t <= at and not np.isnan(values[k])
+                if t <= at and not np.isnan(values[k])
             ]
             age, value = (at - known[-1][0], known[-1][1]) if known else (np.inf, NAN)
-            n_held += 0 < age <= hold_s
             np.testing.assert_equal(
                 test.values[index, k], value if age <= hold_s else NAN
             )
-    assert told_held(found.notices) == n_held
+    lost = set(read_at) - set(test.time.tolist())
+    assert lost == {
+        at for at in lost if any(u.start <= at < u.end for u in test.unwatched)
+    }
 
 
 @settings(max_examples=40, deadline=None)

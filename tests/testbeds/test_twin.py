@@ -18,8 +18,7 @@ from sightline.testbeds.twin.scenario import (
     Vocabulary,
     forged_value,
 )
-from sightline.testbeds.twin.simulation import NoiseSource
-from sightline.testbeds.twin.truth import sensor_units
+from sightline.testbeds.twin.simulation import NoiseSource, sensor_units
 
 WORDS = Vocabulary(
     sensors=("level",),

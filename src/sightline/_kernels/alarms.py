@@ -6,6 +6,7 @@ rounded before it is added, so that plain numpy in the same order gives them too
 """
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline._kernels.compiling import kernel
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
@@ -144,37 +145,63 @@ def take_tails(values: Floats, top: Floats) -> None:
 
 
 @kernel
-def join_members(
-    exceeds: Bools, off: int, unit: int, state: Ints, out: Bools, shelved: Bools
-) -> None:
-    """Write where any member that is not shelved exceeds, and who is shelved.
+def serve_units(
+    values: Floats,
+    levels: Floats,
+    divisor: float,
+    limit: float,
+    off: int,
+    unit: int,
+    back: int,
+    state: Ints,
+    first: int,
+    ringing: Floats,
+    which: Ints,
+    standing: Bools,
+    n_out: npt.NDArray[np.int16],
+) -> int:
+    """Take units that stand out of service, up to the row at which one goes or returns.
 
-    A member that exceeds after `unit` rows of alarm without pause is shelved; it comes
-    back after `unit` rows below its limit. `state[m]` holds the rows since its alarm
-    began (0: no alarm), the rows since it last exceeded, and whether it is shelved.
-    With `unit` 0 none is ever shelved.
+    What it does stands in `sightline.rules.standalone`.
     """
-    n_rows, n_members = exceeds.shape
-    for t in range(n_rows):
-        out[t] = False
-        for m in range(n_members):
-            age, quiet, is_shelved = state[m, 0], state[m, 1], state[m, 2]
-            if exceeds[t, m]:
-                quiet = 0
+    n_rows, n_units = values.shape
+    is_active = bool(state.any())
+    for t in range(first, n_rows):
+        if not is_active and not ringing[t] > limit:
+            continue
+        best, at, n_gone = -1.0, 0, 0
+        is_active = has_changed = False
+        for j in range(n_units):
+            ratio = abs(values[t, j]) / levels[j] / divisor
+            is_above = ratio > limit
+            age, since, is_out = state[j, 0], state[j, 1], state[j, 2]
+            if age == 0 and is_out == 0 and not is_above:
+                if ratio > best:
+                    best, at = ratio, j
+                continue
+            since = 0 if is_above else since + 1
+            age = 0 if age > 0 and since > off else age + (age > 0 or is_above)
+            if is_out and since >= back:
+                age, is_out, has_changed = 0, 0, True
+            elif is_above and age > unit and not is_out:
+                is_out, has_changed = 1, True
+            if age == 0 and is_out == 0:
+                since = 0
             else:
-                quiet += 1
-            if age > 0 and quiet > off:
-                age = 0
-            elif age > 0 or exceeds[t, m]:
-                age += 1
-            if is_shelved and quiet >= unit:
-                is_shelved, age = 0, 0
-            elif unit > 0 and age > unit and exceeds[t, m]:
-                is_shelved = 1
-            if exceeds[t, m] and not is_shelved:
-                out[t] = True
-            shelved[t, m] = is_shelved
-            state[m, 0], state[m, 1], state[m, 2] = age, quiet, is_shelved
+                is_active = True
+            state[j, 0], state[j, 1], state[j, 2] = age, since, is_out
+            if is_out:
+                n_gone += 1
+                standing[t] |= is_above
+            elif ratio > best:
+                best, at = ratio, j
+        if n_gone:
+            ringing[t] = best
+            which[t] = at
+            n_out[t] += n_gone
+        if has_changed:
+            return t + 1
+    return len(values)
 
 
 @kernel

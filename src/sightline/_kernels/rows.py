@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline._kernels.compiling import kernel, part, relaxed
+from sightline._kernels.compiling import kernel, relaxed
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
 
 
@@ -66,16 +66,6 @@ def energies(
 Codes = npt.NDArray[np.int32]
 
 
-@part
-def _ramp(first: float, last: float, limit: float) -> float:
-    """Return the area up to `limit` of a step that rises from rate first to last."""
-    if limit >= last:
-        return limit - 0.5 * (first + last)
-    if limit > first:
-        return 0.5 * (limit - first) ** 2 / (last - first)
-    return 0.0
-
-
 class AllRows(NamedTuple):
     """Calm rows and attack rows together, by falling energy.
 
@@ -113,7 +103,15 @@ def chance_ranks(
     if none remains; adds up ROC areas up to each limit, and writes each attack's AUC.
     """
     n = len(rows.block)
-    total = calm_total - _mark(rows, first, length, count, times)
+    # How often each row stands for an attack, and the calm weight of those.
+    taken = 0.0
+    for i in range(len(first)):
+        for k in range(first[i], first[i] + length[i]):
+            place = rows.place[k]
+            if times[place] == 0 and rows.block[place] >= 0:
+                taken += count[rows.block[place]]
+            times[place] += 1
+    total = calm_total - taken
     above = alarms = hits = precision = 0.0
     start = 0
     while start < n and total > 0.0:
@@ -133,8 +131,12 @@ def chance_ranks(
             hits += group
             precision += group * hits / (hits + above + calm)
             low, high = above / total, (above + calm) / total
+            # What a step that rises from rate low to high has up to each limit.
             for a in range(len(limits)):
-                areas[a] += group * _ramp(low, high, limits[a])
+                if limits[a] >= high:
+                    areas[a] += group * (limits[a] - 0.5 * (low + high))
+                elif limits[a] > low:
+                    areas[a] += group * (0.5 * (limits[a] - low) ** 2 / (high - low))
             for k in range(start, stop):
                 auc[k] = 1.0 - 0.5 * (low + high)
         above += calm
@@ -146,21 +148,6 @@ def chance_ranks(
             times[rows.place[k]] = 0
         segment_auc[i] = summed / length[i]
     return precision / hits, alarms / total
-
-
-@part
-def _mark(
-    rows: AllRows, first: Ints, length: Ints, count: Codes, times: Codes
-) -> float:
-    """Count how often each row stands for an attack; return their calm weight."""
-    weight = 0.0
-    for i in range(len(first)):
-        for k in range(first[i], first[i] + length[i]):
-            place = rows.place[k]
-            if times[place] == 0 and rows.block[place] >= 0:
-                weight += count[rows.block[place]]
-            times[place] += 1
-    return weight
 
 
 # --- Judgement: averages over time, smaller spaces, largest values --------------------

@@ -14,7 +14,7 @@ from sightline._kernels.compiling import inner, kernel, part
 from sightline.data.arrays import Floats, Ints
 
 SUB_ROWS = 32
-# When a plain covariance counts as singular: see `sightline.metrics.window_kl`.
+# When a plain covariance counts as singular: see `sightline.metrics.windows`.
 SINGULAR_PIVOT = 1e-12
 SINGULAR_ROUNDINGS = 10
 EPS = 2.0**-52
@@ -132,21 +132,6 @@ def prepare(rows: Floats, work: Work) -> None:
 
 
 @part
-def _accumulate(work: Work) -> None:
-    """Merge the moments of sub-blocks, from the first on and from the last on."""
-    sub, up_to, after, shift = work.sub, work.up_to, work.after, work.shift
-    n_subs = len(sub)
-    for k in range(n_subs):
-        back = n_subs - 1 - k
-        if k:
-            _copy(up_to[k], up_to[k + 1])
-            _copy(after[back + 1], after[back])
-        count, more = float(k * SUB_ROWS), float(SUB_ROWS)
-        merge_moments(count, up_to[k + 1], more, sub[k], shift)
-        merge_moments(count, after[back], more, sub[back], shift)
-
-
-@part
 def _collect_items(
     rows: Floats, first: int, last: int, work: Work
 ) -> tuple[int, int, float]:
@@ -233,7 +218,17 @@ def take_block(
     a job is done, the first row of the block before the first call.
     """
     if is_new:
-        _accumulate(work)
+        # Moments of all sub-blocks up to each, and of all from it.
+        n_subs = len(work.sub)
+        for k in range(n_subs):
+            back = n_subs - 1 - k
+            if k:
+                _copy(work.up_to[k], work.up_to[k + 1])
+                _copy(work.after[back + 1], work.after[back])
+            rows_before, size = float(k * SUB_ROWS), float(SUB_ROWS)
+            up_to, after = work.up_to[k + 1], work.after[back]
+            merge_moments(rows_before, up_to, size, work.sub[k], work.shift)
+            merge_moments(rows_before, after, size, work.sub[back], work.shift)
     starts, counts, moments = jobs.starts, state.counts, state.moments
     start = stop - len(rows)
     n_ended = 0
@@ -283,7 +278,7 @@ def plain_energies_of_window(
 ) -> tuple[float, float]:
     """Return D_FULL by the plain covariance, and D_MS; D_MS twice if it is singular.
 
-    The conditions are those of `sightline.metrics.window_kl.plain_kl`.
+    The conditions are those of `sightline.metrics.windows.plain_kl`.
     """
     p = len(mean)
     shift = trace = log_det = 0.0

@@ -209,7 +209,20 @@ def prepare(
         learned = (learned - mean) / spread
         # Squares of what is standardised must not overflow, whatever an attack writes.
         tested = np.clip((tested - mean) / spread, -_HUGE, _HUGE)
-    change, surprise = _views(learned, learned_breaks, tested, breaks, is_normal)
+    # What a ridge regression on the row before, fitted on train, leaves.
+    has_before = np.ones(len(learned), np.bool_)
+    has_before[learned_breaks] = False
+    now = np.flatnonzero(has_before)
+    x, y = learned[now - 1], learned[now]
+    inside = x.T @ x
+    inside.flat[:: len(inside) + 1] += RIDGE * max(len(x), 1)
+    model = np.asarray(np.linalg.solve(inside, x.T @ y))
+    before = np.concatenate([tested[:1], tested[:-1]])
+    change, surprise = tested - before, tested - before @ model
+    # No row of an attack enters what other attacks are compared with.
+    is_first = np.concatenate([[False], is_normal[1:] & ~is_normal[:-1]])
+    is_first[breaks] = True
+    change[is_first] = surprise[is_first] = 0.0
     return PreparedTelemetry(
         level=tested,
         change=change,
@@ -257,30 +270,6 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
     return means, np.searchsorted(starts, breaks)
 
 
-def _views(
-    learned: Floats, learned_breaks: Ints, rows: Floats, breaks: Ints, is_normal: Bools
-) -> tuple[Floats, Floats]:
-    """Return change and surprise of each row; 0 where there is no row before.
-
-    Surprise is what a ridge regression on the row before, fitted on train, leaves. Both
-    are 0 as well in a normal row after one that is not: no row of an attack enters what
-    other attacks are compared with.
-    """
-    has_before = np.ones(len(learned), np.bool_)
-    has_before[learned_breaks] = False
-    now = np.flatnonzero(has_before)
-    x, y = learned[now - 1], learned[now]
-    inside = x.T @ x
-    inside.flat[:: len(inside) + 1] += RIDGE * max(len(x), 1)
-    model = np.asarray(np.linalg.solve(inside, x.T @ y))
-    before = np.concatenate([rows[:1], rows[:-1]])
-    change, surprise = rows - before, rows - before @ model
-    is_first = np.concatenate([[False], is_normal[1:] & ~is_normal[:-1]])
-    is_first[breaks] = True
-    change[is_first] = surprise[is_first] = 0.0
-    return change, surprise
-
-
 # --- Aftermath ------------------------------------------------------------------------
 
 
@@ -305,7 +294,9 @@ def telemetry_aftermath(
 
 
 def facts_of_attacks(
-    telemetry: PreparedTelemetry, attacks: Sequence[Attack]
+    telemetry: PreparedTelemetry,
+    attacks: Sequence[Attack],
+    label_slop_s: float | None = None,
 ) -> tuple[AttackFacts, ...]:
     """Return what the telemetry says of each attack.
 
@@ -321,6 +312,8 @@ def facts_of_attacks(
         As `prepare` returns it.
     attacks : sequence of Attack
         By the steps of the test, not by rows of the telemetry.
+    label_slop_s : float, optional
+        Seconds by which labels may begin late or end early.
     """
     segments = [telemetry.rows_of(attack.segment) for attack in attacks]
     after = telemetry_aftermath(telemetry, segments)
@@ -329,6 +322,8 @@ def facts_of_attacks(
         segments,
         telemetry.step_s,
         aftermath_s=[n_after * telemetry.row_s for n_after in after],
+        label_slop_s=label_slop_s,
+        breaks=telemetry.breaks,
     )
     is_calm = time.without_aftermath
     views = np.concatenate([telemetry.change, telemetry.surprise], axis=1)
@@ -373,8 +368,8 @@ def facts_of_recordings(
         ArrayRows(train.values),
         ArrayRows(test.values),
         labels=test.labels,
-        train_breaks=_run_starts(train),
-        test_breaks=_run_starts(test),
+        train_breaks=np.asarray(train.breaks),
+        test_breaks=np.asarray(test.breaks),
         channels=test.channels,
         step_s=test.step_s,
     )
@@ -383,12 +378,8 @@ def facts_of_recordings(
     moves = {effect.id: effect.moves for effect in truth}
     return tuple(
         replace(fact, moves_in_truth=moves.get(fact.id))
-        for fact in facts_of_attacks(telemetry, test.attacks)
+        for fact in facts_of_attacks(telemetry, test.attacks, test.label_slop_s)
     )
-
-
-def _run_starts(recording: Recording) -> Ints:
-    return np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
 
 
 def _judged(

@@ -1,6 +1,6 @@
 """The protocol linter: checks of how a stream was made and judged.
 
-Each check returns findings with the codes ``SL1xx`` of `sightline.audit.codes`, and an
+Each check returns findings with the codes ``SL1xx`` of `sightline.audit.record`, and an
 empty list where nothing is wrong. `evaluate` runs all of them, so results, terminal and
 page carry what they found. A wrong finding costs as much trust as a missed one: a check
 that cannot tell says nothing.
@@ -9,17 +9,18 @@ that cannot tell says nothing.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.audit.attack_facts import STILL
-from sightline.audit.codes import Finding, Severity, by_severity, finding
-from sightline.audit.columns import row_hashes, stretches_of_hashes
+from sightline.audit.record import Finding, Severity, by_severity, finding
 from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
-from sightline.data.row_tables import Part, Rows, gather_rows, map_parts, parts_of
+from sightline.data.row_tables import Rows, gather_rows, parts_of, read_on_grid
 from sightline.data.segments import run_bounds
+from sightline.energy.attack_free import slop_rows
 from sightline.text import duration, names, plural, share
 
 if TYPE_CHECKING:
@@ -36,6 +37,13 @@ MOST_MOVED = 1 / 3
 LEAST_ATTACKS = 5
 # A rule that is in alarm for more of attack-free time than this stands.
 STANDING = 0.5
+# Labels begin late if the evidence does so before so many of them, by this quantile;
+LEAST_LATE = 3
+LATE_QUANTILE = 0.9
+# of attacks whose leading tag is so many times its usual extreme, and the largest of
+# attack-free blocks.
+CLEAR = 3.0
+CLEAR_MARGIN = 1.5
 # Tables with more cells than this are not searched for rows of one another.
 MOST_CELLS = 200_000_000
 # Rows of which decimals and moments are read.
@@ -60,14 +68,14 @@ class Linted:
     measures: "StreamMeasures"
 
     @cached_property
-    def some_train(self) -> Floats:
-        """At most `MOST_ROWS` evenly spaced rows of train."""
-        return _some(self.scored.stream.train)
-
-    @cached_property
-    def some_test(self) -> Floats:
-        """The same of test."""
-        return _some(self.scored.stream.test)
+    def some_rows(self) -> tuple[Floats, Floats]:
+        """At most `MOST_ROWS` evenly spaced rows of train, and of test."""
+        train, test = (
+            gather_rows(rows, np.arange(n) * rows.n_rows // max(n, 1))
+            for rows in (self.scored.stream.train, self.scored.stream.test)
+            for n in [min(rows.n_rows, MOST_ROWS)]
+        )
+        return train, test
 
 
 def lint_stream(
@@ -85,11 +93,14 @@ def lint_stream(
     tuple of Finding
         The most serious first; empty if no check found anything.
     """
-    linted = Linted(scored, measures)
-    if parts_of(linted.scored.stream.test) is not None:
-        # On a cluster: only what needs no rows.
-        return by_severity(one for check in OF_FIGURES for one in check(linted))
-    return by_severity(one for check in CHECKS for one in check(linted))
+    linted, stream = Linted(scored, measures), scored.stream
+    # On a cluster rows are not read again.
+    left_out = [] if parts_of(stream.test) is None else [*OF_ROWS]
+    if not stream.meta and stream.alarms is None:
+        left_out += OF_DETECTOR
+    return by_severity(
+        one for check in CHECKS if check not in left_out for one in check(linted)
+    )
 
 
 # ---- what saw the test -------------------------------------------------------------
@@ -140,7 +151,7 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
     if linted.scored.stream.test.n_rows < 100:
         return
     # All rows are read only if some rows allow that they were scaled by themselves.
-    some = linted.some_test
+    some_train, some = linted.some_rows
     with np.errstate(over="ignore", invalid="ignore"):
         spread = some.std(axis=0)
         is_unit = (abs(some.mean(axis=0)) < 0.5) & (abs(spread - 1) < 0.5)
@@ -160,14 +171,11 @@ def check_scaler(linted: Linted) -> Iterator[Finding]:
     mean = total / rows.n_rows
     spread = np.sqrt(np.maximum(squares / rows.n_rows - mean**2, 0.0))
     is_unit = (abs(mean) < 1e-6) & (abs(spread - 1) < 1e-3)
-    is_range = (low == 0) & (high == 1) & (linted.some_train.max(axis=0) <= 1)
+    is_range = (low == 0) & (high == 1) & (some_train.max(axis=0) <= 1)
     moves = spread > 0
     for is_own, what in (
         (is_unit, "mean 0 and spread 1"),
-        (
-            is_range & (linted.scored.stream.p > 1),
-            "a range from exactly 0 to exactly 1",
-        ),
+        (is_range & (p > 1), "a range from exactly 0 to exactly 1"),
     ):
         n_own = int((is_own & moves).sum())
         if moves.any() and n_own >= 0.9 * moves.sum():
@@ -191,11 +199,8 @@ def check_adjustment(linted: Linted) -> Iterator[Finding]:
     if len(exact) < 2 or len(exact) < 0.7 * len(attacks):
         return
     # A true alarm fills an attack only where every row of it stands out.
-    score = (
-        linted.scored.stream.score
-        if linted.scored.stream.score is not None
-        else test.energy
-    )
+    score = linted.scored.stream.score
+    score = test.energy if score is None else score
     calm = score[test.attack_free.by_label & ~alarms]
     if not len(calm):
         return
@@ -258,6 +263,62 @@ def check_lag(linted: Linted) -> Iterator[Finding]:
         )
 
 
+def check_begin(linted: Linted) -> Iterator[Finding]:
+    """SL114: the evidence begins before the labels by more than the slop in use.
+
+    Of each attack in which one row of one tag is far beyond attack-free time: the first
+    row of that tag beyond half of its largest distance, looked for over twice the slop
+    before the label. By chance: how often attack-free stretches as long reach that
+    half. None of these rows counts as attack-free here.
+    """
+    scored, test = linted.scored, linted.scored.test
+    slop = slop_rows(test.step_s, scored.stream.label_slop_s or None)
+    if len(test.segments) < LEAST_LATE or scored.stream.one_sided:
+        return
+    begins = np.array([segment.start for segment in test.segments])
+    edges = np.concatenate([test.breaks, [segment.stop for segment in test.segments]])
+    latest = np.sort(edges)[np.searchsorted(np.sort(edges), begins, "right") - 1]
+    starts = np.maximum(begins - 2 * slop, (latest + begins + 1) // 2)
+    known = scored.extremes.without(starts, begins)
+    before, early, chance, n_clear = known.usual_for(2 * slop), [], 0.0, 0
+    for segment, start in zip(test.segments, starts.tolist(), strict=True):
+        rows = np.arange(start, segment.stop)
+        distance = np.abs(gather_rows(scored.stream.test, rows) - known.centre)
+        usual = known.usual_for(len(rows))
+        if usual is None or before is None:
+            return
+        ratio = usual.ratio(distance.max(axis=0))
+        tag = int(np.argmax(ratio))
+        if ratio[tag] < max(CLEAR, CLEAR_MARGIN * usual.ratios.max()):
+            continue
+        n_clear += 1
+        half = distance[:, tag].max() / 2
+        first = int(np.argmax(distance[:, tag] >= half))
+        early.append(max(segment.start - start - first, 0))
+        chance += known.reaching(tag, half, before.n_base)
+    late = [rows for rows in early if rows]
+    if len(late) < max(LEAST_LATE, 3 * chance):
+        return
+    needed = int(np.ceil(np.quantile(late, LATE_QUANTILE)))
+    if needed <= slop and scored.stream.label_slop_s != 0:
+        return
+    step_s = test.step_s
+
+    def much(n_rows: float) -> str:
+        return f"{n_rows:g} rows" if step_s is None else duration(n_rows * step_s)
+
+    wanted = needed if step_s is None else np.ceil(needed * step_s)
+    yield finding(
+        "SL114",
+        f"In {len(late)} of {plural(n_clear, 'attack')} with clear evidence it begins "
+        f"before the label, by {much(float(np.median(late)))} in the median (by chance "
+        f"{chance:.1f}).",
+        remedy=f"Set the label slop to {wanted:g} s, or correct the labels."
+        if step_s is not None
+        else f"Correct the labels; they are up to {needed} rows late.",
+    )
+
+
 def _mean_ranks(total: Floats, starts: Ints, lengths: Ints, lags: Ints) -> Floats:
     """Return the mean rank of the energy in each attack (rows), by lag (columns)."""
     n_rows = len(total) - 1
@@ -289,7 +350,8 @@ def check_attacks(linted: Linted) -> Iterator[Finding]:
 
 def check_trace(linted: Linted) -> Iterator[Finding]:
     """SL111: an attack that leaves no trace in residuals, nor in the telemetry."""
-    outcome, test = linted.scored.windows.outcome, linted.scored.test
+    windows, test = linted.scored.windows, linted.scored.test
+    n_matched = windows.plan.n_matched
     p_values = {fact.id: fact.p_value for fact in linted.scored.facts}
     energies = [test.energy]
     if linted.scored.energies.test.other_energy is not None:
@@ -312,8 +374,8 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
         is_known |= p_value is not None
         if p_value is not None and p_value <= STILL:
             continue
-        is_matched = outcome.n_matched[i] >= 40
-        rank = outcome.wins[i] / max(outcome.n_matched[i], 1)
+        is_matched = n_matched[i] >= 40
+        rank = windows.wins[i] / max(n_matched[i], 1)
         if is_matched and rank < 0.975 and not stands_out(attack.segment.rows):
             silent.append(attack.id)
     if silent:
@@ -331,6 +393,8 @@ def check_trace(linted: Linted) -> Iterator[Finding]:
 def check_train_in_test(linted: Linted) -> Iterator[Finding]:
     """SL105: rows or time stamps of train are in test."""
     stream = linted.scored.stream
+    if len(stream.part_firsts):
+        return
     if stream.train_time is not None and stream.test_time is not None:
         n_shared = int(np.isin(stream.train_time, stream.test_time).sum())
         if n_shared > 1:
@@ -343,9 +407,8 @@ def check_train_in_test(linted: Linted) -> Iterator[Finding]:
     cells = (stream.train.n_rows + stream.test.n_rows) * stream.p
     if cells > MOST_CELLS:
         return
-    stretches = stretches_of_hashes(_hashes(stream.train), _hashes(stream.test))
-    if stretches:
-        n_rows = sum(stretch.length for stretch in stretches)
+    n_rows = sum(s.length for s in shared_stretches(stream.train, stream.test))
+    if n_rows:
         yield finding(
             "SL105",
             f"{n_rows:,} test rows, in runs of 60 and more, are in train value by "
@@ -408,7 +471,16 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
     p, n_rows = linted.scored.stream.p, linted.scored.energies.rows.n_rows
     if p < 3 or n_rows * p > MOST_CELLS or n_rows < 20 * _BLOCK or not len(means):
         return [False] * len(means)
-    halves = np.concatenate(list(map_parts(linted.scored.energies.rows, _half_blocks)))
+    # Means of half blocks; rows at the end that fill none are left out.
+    half = _BLOCK // 2
+    halves = np.concatenate(
+        [
+            np.asarray(rows[: len(rows) // half * half], np.float64)
+            .reshape(-1, half, p)
+            .mean(axis=1)
+            for _, rows in read_on_grid(linted.scored.energies.rows)
+        ]
+    )
 
     def blocks() -> Iterator[Floats]:
         for start in range(0, len(halves) - 1, _AT_ONCE):
@@ -433,23 +505,10 @@ def _signatures_in_train(linted: Linted) -> list[bool]:
     return like
 
 
-def _half_blocks(part: Part) -> Floats:
-    """Return the means of half blocks of train; rows that fill none are left out."""
-    half, p = _BLOCK // 2, part.rows.n_channels
-    means = np.empty((part.rows.n_rows // half, p))
-    for start, block in part.blocks():
-        whole = np.asarray(block[: len(block) // half * half], np.float64)
-        first = start // half
-        means[first : first + len(whole) // half] = whole.reshape(-1, half, p).mean(
-            axis=1
-        )
-    return means
-
-
 def check_resolution(linted: Linted) -> Iterator[Finding]:
     """SL112: residuals of train and test have different decimals."""
     stream = linted.scored.stream
-    train, test = linted.some_train, linted.some_test
+    train, test = linted.some_rows
     decimals = np.stack([decimals_of(train), decimals_of(test)])
     coarse, fine = decimals.min(axis=0), decimals.max(axis=0)
     spread = train.std(axis=0)
@@ -552,33 +611,95 @@ def check_rows(linted: Linted) -> Iterator[Finding]:
         )
 
 
-# Checks of figures, energy and `meta`; and those that read residuals again.
-OF_FIGURES = (
+# Checks of what a detector says of itself: its alarms, and its entries in `meta`.
+OF_DETECTOR = (check_limit, check_adjustment, check_rows)
+# Checks that read residuals again.
+OF_ROWS = (check_scaler, check_train_in_test, check_attacks_in_train, check_resolution)
+CHECKS = (
     check_limit,
     check_adjustment,
     check_lag,
+    check_begin,
     check_units,
     check_standing,
     check_attacks,
     check_trace,
     check_rows,
-)
-CHECKS = (
-    *OF_FIGURES,
-    check_scaler,
-    check_train_in_test,
-    check_attacks_in_train,
-    check_resolution,
+    *OF_ROWS,
 )
 
 
-def _some(rows: Rows) -> Floats:
-    """Return at most `MOST_ROWS` evenly spaced rows."""
-    n_rows = min(rows.n_rows, MOST_ROWS)
-    return gather_rows(rows, (np.arange(n_rows) * rows.n_rows) // max(n_rows, 1))
+# ---- rows that two tables share ----------------------------------------------------
+
+# Shorter equal stretches of train and test occur by chance, while a plant stands still.
+LEAST_ROWS = 60
+# A stretch with fewer different rows is a plant at rest, not a copy.
+LEAST_DIFFERENT = 10
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+_INVERSE = np.uint64(pow(int(_BASE), -1, 2**64))
+Hashes = npt.NDArray[np.uint64]
 
 
-def _hashes(rows: Rows) -> Any:
-    """Return a hash of each row, chunk by chunk."""
-    parts = [row_hashes(chunk) for chunk in rows.chunks()]
-    return np.concatenate(parts) if parts else np.empty(0, np.uint64)
+@dataclass(frozen=True, kw_only=True)
+class SharedStretch:
+    """A stretch of `length` consecutive rows that train and test share.
+
+    Parameters
+    ----------
+    train_start, test_start : int
+        Its first row in each.
+    length : int
+        Number of rows.
+    """
+
+    train_start: int
+    test_start: int
+    length: int
+
+
+def shared_stretches(train: Rows, test: Rows) -> list[SharedStretch]:
+    """Return the stretches of consecutive rows that are in both, value by value.
+
+    They are found by a rolling hash of windows of rows. Stretches below `LEAST_ROWS`
+    rows or with fewer than `LEAST_DIFFERENT` different rows are left out: they occur by
+    chance while a plant stands still.
+    """
+    if min(train.n_rows, test.n_rows) < LEAST_ROWS:
+        return []
+    _, of_train = _hashes(train)
+    of_rows, of_test = _hashes(test)
+    order = np.argsort(of_train, kind="stable")
+    place = np.searchsorted(of_train[order], of_test)
+    source = order[np.minimum(place, len(order) - 1)]
+    begins, ends = run_bounds(of_train[source] == of_test)
+    stops = ends + LEAST_ROWS - 1
+    return [
+        SharedStretch(train_start=int(source[at]), test_start=at, length=stop - at)
+        for at, stop in zip(begins.tolist(), stops.tolist(), strict=True)
+        if len(np.unique(of_rows[at:stop])) >= LEAST_DIFFERENT
+    ]
+
+
+def _hashes(rows: Rows) -> tuple[Hashes, Hashes]:
+    """Return a 64-bit hash of each row, and of the `LEAST_ROWS` rows from each row on.
+
+    Two different rows collide about never. The second is ``sum of hash[i + j] *
+    base**j``, computed as a difference of cumulative sums modulo 2**64, in which an odd
+    base has an inverse.
+    """
+    draw = np.random.default_rng(0)
+    # Odd numbers.
+    weights = 2 * draw.integers(2**63, size=rows.n_channels, dtype=np.uint64) + 1
+    parts = []
+    for _, block in read_on_grid(rows):
+        bits = np.ascontiguousarray(block, np.float64).view(np.uint64)
+        # Mix the bits, because round numbers end in many zeros.
+        parts.append(((bits ^ (bits >> np.uint64(29))) * weights).sum(axis=1))
+    hashes = np.concatenate(parts)
+    powers = np.full(len(hashes), _BASE)
+    inverse = np.full(len(hashes) - LEAST_ROWS + 1, _INVERSE)
+    powers[0] = inverse[0] = 1
+    sums = np.cumsum(hashes * np.cumprod(powers))
+    before = np.concatenate([np.zeros(1, np.uint64), sums])
+    windows = (before[LEAST_ROWS:] - before[:-LEAST_ROWS]) * np.cumprod(inverse)
+    return hashes, windows

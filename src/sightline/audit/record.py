@@ -1,20 +1,448 @@
-"""Facts about a recording, the same for every detector: one record for all of them.
+"""Findings and facts about a recording: the table of codes, and the record.
+
+Every finding has a code. ``SL1xx`` are findings about how a stream was made and judged,
+by `sightline.audit.protocol`; ``SL2xx`` are findings about recordings, made by
+`sightline.audit.data`. One row of `CODES` says all that is the same for every finding
+of a code; a `Finding` adds where it was found. Terminal, ``evaluation.json`` and page
+read both, so a new code is one row here and one check.
 
 `sightline.audit.data` makes an `Audit` once from a testbed; a stream carries it as
 plain JSON in its ``meta``; ``evaluation.json`` and the page show it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from sightline.audit.attack_facts import AttackFacts
-from sightline.audit.codes import Finding, Severity
+from sightline.data.standing import Stillness
+from sightline.data.validity import Mode, Unwatched
 
 # The key of a stream's `meta` under which its audit travels.
 AUDIT_KEY = "recording_audit"
+
+
+class Severity(StrEnum):
+    """How serious a finding is.
+
+    ``ERROR``
+        Results computed from the data would be wrong. A command that trains on a plant
+        of the user refuses them until they are mended or accepted.
+    ``WARNING``
+        Results may be misleading; every page that shows them says so.
+    ``NOTE``
+        Worth knowing before the data are used.
+    """
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """One row of the table of codes.
+
+    Parameters
+    ----------
+    code : str
+        Such as ``"SL201"``; it never changes its meaning.
+    title : str
+        A few words for a table.
+    severity : Severity
+        Of a finding with this code, unless the finding says otherwise.
+    effect : str
+        One sentence: what it does to results.
+    """
+
+    code: str
+    title: str
+    severity: Severity
+    effect: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing that was found in the data.
+
+    Parameters
+    ----------
+    code : str
+        A key of `CODES`.
+    severity : Severity
+        How serious it is here.
+    text : str
+        One sentence: what was found and where, with counts.
+    table : str
+        ``"train"``, ``"test"``, a file, or empty if it concerns all of them.
+    tags : tuple of str
+        The tags concerned, the worst first; empty if it concerns all.
+    cells : tuple of str
+        The first places of each: row and time, in the plant's time zone.
+    effect : str
+        One sentence: what it does to results.
+    remedy : str
+        What to do: where there is one, the line to write into ``plant.toml``.
+    missing_values : tuple of float
+        Fault codes that the remedy adds to ``missing_values``; else empty.
+    """
+
+    code: str
+    severity: Severity
+    text: str
+    table: str = ""
+    tags: tuple[str, ...] = ()
+    cells: tuple[str, ...] = ()
+    effect: str = ""
+    remedy: str = ""
+    missing_values: tuple[float, ...] = ()
+
+    @property
+    def is_protocol(self) -> bool:
+        """Whether it is about how a stream was made and judged, not about data."""
+        return self.code.startswith("SL1")
+
+    @property
+    def is_serious(self) -> bool:
+        """Whether it is an error or a warning."""
+        return self.severity is not Severity.NOTE
+
+    @property
+    def line(self) -> str:
+        """Code, severity, what was found and what to do, in one line."""
+        return f"{self.code} {self.severity}: {self.text} {self.remedy}".rstrip()
+
+
+_TABLE = (
+    # Protocol: how a stream was made and judged.
+    Code(
+        code="SL101",
+        title="Limit saw the test",
+        severity=Severity.ERROR,
+        effect="No rule in service can know this limit: alarms, F1 and delays of the "
+        "own rule are too good.",
+    ),
+    Code(
+        code="SL102",
+        title="Scaler saw the test",
+        severity=Severity.ERROR,
+        effect="The test was scaled by its own statistics, which a detector in service "
+        "cannot know; a shifted level may vanish.",
+    ),
+    Code(
+        code="SL103",
+        title="Point adjustment",
+        severity=Severity.ERROR,
+        effect="Own alarms were filled up to whole attacks by the labels: their F1 is "
+        "no measure of a detector.",
+    ),
+    Code(
+        code="SL104",
+        title="Labels lag behind the energy",
+        severity=Severity.WARNING,
+        effect="Detections count as false alarms, and normal rows as missed attacks.",
+    ),
+    Code(
+        code="SL105",
+        title="Train inside test",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL106",
+        title="Units decide",
+        severity=Severity.WARNING,
+        effect="Another choice of units gives other figures from the same residuals.",
+    ),
+    Code(
+        code="SL107",
+        title="Attacks in train",
+        severity=Severity.WARNING,
+        effect="The reference counts attacks as normal, so that they hide.",
+    ),
+    Code(
+        code="SL108",
+        title="Standing alarm",
+        severity=Severity.WARNING,
+        effect="A rule that hardly ever stops hits every attack and finds none.",
+    ),
+    Code(
+        code="SL109",
+        title="Too few attacks for a claim",
+        severity=Severity.WARNING,
+        effect="Even if all are found, the true share may be below a half.",
+    ),
+    Code(
+        code="SL110",
+        title="One attack holds most rows",
+        severity=Severity.WARNING,
+        effect="Pooled figures (ROC-AUC, recall, F1) are those of one attack.",
+    ),
+    Code(
+        code="SL111",
+        title="Labelled attack without trace",
+        severity=Severity.NOTE,
+        effect="No alarm rule on these residuals can find it; it counts as missed.",
+    ),
+    Code(
+        code="SL112",
+        title="Residuals of different resolution",
+        severity=Severity.WARNING,
+        effect="Rounding alone makes rows of one table look abnormal.",
+    ),
+    Code(
+        code="SL113",
+        title="Down-sampled twice",
+        severity=Severity.ERROR,
+        effect="Rows are longer than anyone states: short attacks vanish, and figures "
+        "cannot be compared with published ones.",
+    ),
+    Code(
+        code="SL114",
+        title="Labels begin late",
+        severity=Severity.WARNING,
+        effect="First rows of attacks count as attack-free: alarms on them as false, "
+        "and limits are set on them.",
+    ),
+    # Files and time.
+    Code(
+        code="SL201",
+        title="Counts differ from the release",
+        severity=Severity.ERROR,
+        effect="Figures cannot be compared with those published for the release.",
+    ),
+    Code(
+        code="SL202",
+        title="Gaps in time",
+        severity=Severity.NOTE,
+        effect="No window of a detector crosses a gap; what happened there is unknown.",
+    ),
+    Code(
+        code="SL203",
+        title="Time goes back",
+        severity=Severity.ERROR,
+        effect="Rows stand in a wrong order: windows and delays mean nothing there.",
+    ),
+    Code(
+        code="SL204",
+        title="Unlikely dates",
+        severity=Severity.WARNING,
+        effect="Incidents with their true dates would fall on no row.",
+    ),
+    Code(
+        code="SL205",
+        title="Numbers taken as seconds",
+        severity=Severity.ERROR,
+        effect="Steps, delays and alarms a day are wrong by a constant factor.",
+    ),
+    Code(
+        code="SL206",
+        title="Train later than test",
+        severity=Severity.WARNING,
+        effect="A detector learns from a time after the incidents: drift and repairs "
+        "count in its favour or against it.",
+    ),
+    Code(
+        code="SL207",
+        title="Train and test share time stamps",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL208",
+        title="Train and test share rows",
+        severity=Severity.ERROR,
+        effect="The detector has already seen what it is tested on.",
+    ),
+    Code(
+        code="SL209",
+        title="Notice of reading",
+        severity=Severity.NOTE,
+        effect="The recording differs from its files in this respect.",
+    ),
+    # Labels and incidents.
+    Code(
+        code="SL211",
+        title="Labels and attack list differ",
+        severity=Severity.ERROR,
+        effect="Rows count as attacks that were none, or the other way round.",
+    ),
+    Code(
+        code="SL212",
+        title="Incidents that cannot be judged",
+        severity=Severity.WARNING,
+        effect="They are missing from every count of detected attacks.",
+    ),
+    Code(
+        code="SL213",
+        title="Labels shifted in time",
+        severity=Severity.WARNING,
+        effect="Detections count as false alarms, and normal rows as missed attacks.",
+    ),
+    Code(
+        code="SL214",
+        title="Incidents in train",
+        severity=Severity.WARNING,
+        effect="Without their rows train has breaks; with them a detector would learn "
+        "attacks as normal.",
+    ),
+    Code(
+        code="SL215",
+        title="Train and test may be swapped",
+        severity=Severity.ERROR,
+        effect="The detector learns from the incidents and is tested on none.",
+    ),
+    Code(
+        code="SL216",
+        title="Attacked tags that do not vary",
+        severity=Severity.NOTE,
+        effect="The attack leaves no trace in its own column, or only if constant "
+        "tags are kept.",
+    ),
+    # Tags and cells.
+    Code(
+        code="SL221",
+        title="Resolution differs between train and test",
+        severity=Severity.WARNING,
+        effect="Rounding alone makes every row of test look abnormal, or hides "
+        "what the detector has learned.",
+    ),
+    Code(
+        code="SL222",
+        title="Fault codes among the values",
+        severity=Severity.ERROR,
+        effect="One such cell changes means, spreads and limits of a whole recording, "
+        "and so the verdicts.",
+    ),
+    Code(
+        code="SL223",
+        title="Impossible extremes",
+        severity=Severity.WARNING,
+        effect="A few cells decide the spread of the tag, so that all else looks "
+        "small beside them.",
+    ),
+    Code(
+        code="SL224",
+        title="Values beyond single precision",
+        severity=Severity.ERROR,
+        effect="Detectors compute in single precision, where they are infinite.",
+    ),
+    Code(
+        code="SL225",
+        title="Cells without a finite number",
+        severity=Severity.ERROR,
+        effect="They are filled with older values, which look like a frozen sensor.",
+    ),
+    Code(
+        code="SL226",
+        title="Tags that never vary",
+        severity=Severity.NOTE,
+        effect="They carry no information; any change of them is new to a detector.",
+    ),
+    Code(
+        code="SL227",
+        title="Most tags never vary",
+        severity=Severity.WARNING,
+        effect="There is little to learn from: the plant may have stood still.",
+    ),
+    Code(
+        code="SL228",
+        title="Start-up at the beginning of train",
+        severity=Severity.WARNING,
+        effect="The start-up widens what counts as normal, so that attacks hide in it.",
+    ),
+    Code(
+        code="SL229",
+        title="Tag stands still",
+        severity=Severity.WARNING,
+        effect="A frozen reading looks like an attack to one detector and like "
+        "perfect operation to another.",
+    ),
+    Code(
+        code="SL230",
+        title="Tag cut off at a limit",
+        severity=Severity.NOTE,
+        effect="Beyond the limit nothing is measured, so no detector sees a change.",
+    ),
+    Code(
+        code="SL231",
+        title="Tag lies elsewhere in test",
+        severity=Severity.WARNING,
+        effect="Every row of test is new to a detector, so that it is in alarm "
+        "throughout, or its limits mean nothing.",
+    ),
+)
+CODES: Mapping[str, Code] = {row.code: row for row in _TABLE}
+# How a finding about single tags begins; it goes on with "3 tags have" and a list.
+LEADS: Mapping[str, str] = {
+    "SL221": "{} coarser values in one table than in the other",
+    "SL222": "{} fault codes among the values",
+    "SL223": "{} extremes that nothing leads up to",
+    "SL224": "{} values beyond 3.4e38",
+    "SL228": "{} a start-up at the beginning of train",
+    "SL229": "{} a stretch without any change, far longer than usual",
+    "SL230": "{} many rows at an exact limit",
+    "SL231": "{} values in test far outside all of train",
+}
+# What is said if no error or warning has one of the codes.
+PASSED: Mapping[str, str] = {
+    "SL204 SL205 SL206": "Dates are plausible, and train is not later than test.",
+    "SL212 SL214 SL215": "Every listed incident lies in test.",
+    "SL213": "No shift of the labels fits the telemetry far better.",
+    "SL208": "Train and test share no stretch of rows.",
+    "SL207": "Train and test share no time stamp.",
+    "SL221": "Train and test have the same resolution where it matters.",
+    "SL222 SL223 SL224": "No tag holds fault codes or impossible extremes.",
+    "SL225": "Every cell is a finite number.",
+    "SL227 SL229": "No tag stands still for unusually long.",
+    "SL228": "Train begins as it goes on.",
+    "SL231": "Every sensor lies in test where it lies in train.",
+}
+
+
+def finding(
+    code: str,
+    text: str,
+    *,
+    severity: Severity | None = None,
+    table: str = "",
+    tags: Sequence[str] = (),
+    cells: Sequence[str] = (),
+    remedy: str = "",
+    missing_values: Sequence[float] = (),
+) -> Finding:
+    """Return a finding of a code; severity and effect are the code's by default.
+
+    Examples
+    --------
+    >>> found = finding("SL203", "train.csv: time goes back 2 times.")
+    >>> found.severity, found.effect[:27]
+    (<Severity.ERROR: 'error'>, 'Rows stand in a wrong order')
+    """
+    row = CODES[code]
+    return Finding(
+        code=code,
+        severity=severity or row.severity,
+        text=text,
+        table=table,
+        tags=tuple(tags),
+        cells=tuple(cells),
+        effect=row.effect,
+        remedy=remedy,
+        missing_values=tuple(missing_values),
+    )
+
+
+def by_severity(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return findings with the most serious first, else in their order."""
+    rank = {severity: k for k, severity in enumerate(Severity)}
+    return tuple(sorted(findings, key=lambda one: rank[one.severity]))
+
+
+# --- What was read --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +513,8 @@ class TagFacts:
         As in ``tags.csv``.
     train, test : TagSummary
         What the two tables hold.
+    low, high : float, optional
+        The range of the instrument, as in ``tags.csv``.
     """
 
     name: str
@@ -93,6 +523,8 @@ class TagFacts:
     unit: str | None
     train: TagSummary
     test: TagSummary
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +549,14 @@ class RecordingFacts:
         What was held, filled, left out or chosen while reading.
     attacks : tuple of AttackFacts
         What the telemetry says of each attack: the same for all detectors.
+    holds : dict of str to float
+        Seconds for which a reading of a tag is held; 1e300 for ever.
+    mode : Mode, optional
+        When the plant runs; the rest of the time is not watched.
+    unwatched : tuple of Unwatched
+        The time of train and test that was not watched.
+    stillness : dict of str to Stillness
+        How each tag stood still in attack-free rows.
     """
 
     plant: str
@@ -126,6 +566,10 @@ class RecordingFacts:
     words: dict[str, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
     attacks: tuple[AttackFacts, ...] = ()
+    holds: dict[str, float] = field(default_factory=dict)
+    mode: Mode | None = None
+    unwatched: tuple[Unwatched, ...] = ()
+    stillness: dict[str, Stillness] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,16 +4,22 @@
 returns a `Hit` or None; the hits of all tags with one code become one finding.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.audit.codes import LEADS, Finding, Severity, finding
-from sightline.audit.columns import columns_of, smallest_step, summary_of, thinned
-from sightline.audit.record import TagFacts
+from sightline.audit.record import (
+    LEADS,
+    Finding,
+    Severity,
+    TagFacts,
+    TagSummary,
+    finding,
+)
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import run_bounds
@@ -61,6 +67,90 @@ _CUT_SHARE, _CUT_VALUES, _CUT_RUNS = 0.01, 50, 3
 _START_SHARE, _START_WIDTHS, _START_ROWS = 0.25, 0.5, 10
 # How many tags and cells a sentence lists before it counts the rest.
 _MOST_TAGS, _MOST_CELLS = 6, 4
+# Columns that are copied at a time: a column of a wide table is slow to read alone.
+_COLUMNS_AT_ONCE = 16
+# Values of a tag that are sorted at most; of more, evenly spaced ones.
+MOST_SORTED = 10_000
+# Windows of the outline of a tag.
+OUTLINE_WINDOWS = 60
+# Differences below this many units of rounding are no difference.
+_ROUNDING_UNITS = 8
+
+
+def columns_of(
+    values: npt.NDArray[np.floating],
+) -> Iterator[npt.NDArray[np.floating]]:
+    """Yield each column of a table, contiguous in memory, in their order."""
+    for first in range(0, values.shape[1], _COLUMNS_AT_ONCE):
+        yield from np.ascontiguousarray(values[:, first : first + _COLUMNS_AT_ONCE].T)
+
+
+def thinned(column: npt.NDArray[np.floating]) -> Floats:
+    """Return the finite ones of at most `MOST_SORTED` evenly spaced values, sorted."""
+    chosen = column[:: -(-len(column) // MOST_SORTED) or 1]
+    return np.sort(chosen[np.isfinite(chosen)]).astype(np.float64)
+
+
+def smallest_step(ordered: Floats, dtype: npt.DTypeLike = np.float64) -> float | None:
+    """Return the smallest step between two different values; None if there is none.
+
+    Parameters
+    ----------
+    ordered : array
+        Finite values, ascending.
+    dtype : dtype
+        The type the values were stored in: smaller differences than a few units of its
+        rounding do not count.
+
+    Examples
+    --------
+    >>> smallest_step(np.array([1.0, 1.0, 1.25, 1.75]))
+    0.25
+    """
+    steps = np.diff(ordered)
+    if not len(steps):
+        return None
+    largest = max(abs(ordered[0]), abs(ordered[-1]))
+    steps = steps[steps > _ROUNDING_UNITS * float(np.finfo(dtype).eps) * largest]
+    return float(steps.min()) if len(steps) else None
+
+
+def summary_of(column: npt.NDArray[np.floating]) -> TagSummary:
+    """Return range, spread, resolution, missing cells and outline of one column."""
+    is_finite = np.isfinite(column)
+    n_finite = int(is_finite.sum())
+    if not n_finite:
+        return TagSummary(
+            lowest=None,
+            highest=None,
+            spread=None,
+            resolution=None,
+            missing=1.0 if len(column) else 0.0,
+        )
+    finite = column[is_finite]
+    lowest, highest = float(finite.min()), float(finite.max())
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = float(np.std(finite, dtype=np.float64))
+    # The lowest and highest value of each window, to a 1000th of the range; a window
+    # without a finite value is left out.
+    edges = np.linspace(0, len(column), OUTLINE_WINDOWS + 1)
+    starts = np.unique(edges[:-1].astype(np.int64))
+    low = np.minimum.reduceat(np.where(is_finite, column, np.inf), starts)
+    high = np.maximum.reduceat(np.where(is_finite, column, -np.inf), starts)
+    span = highest - lowest
+    digits = 3 - int(np.floor(np.log10(span))) if 0 < span < np.inf else 6
+    return TagSummary(
+        lowest=lowest,
+        highest=highest,
+        spread=spread if np.isfinite(spread) else None,
+        resolution=smallest_step(thinned(column), column.dtype),
+        missing=1 - n_finite / len(column),
+        outline=tuple(
+            (round(a, digits), round(b, digits))
+            for a, b in zip(low.tolist(), high.tolist(), strict=True)
+            if a <= b
+        ),
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -158,10 +248,8 @@ class Hit:
 
     Parameters
     ----------
-    tag : str
-        Its name.
     text : str
-        The tag and what is wrong with it, a phrase.
+        What is wrong with it: a phrase that follows the tag's name.
     cells : sequence of str
         Where.
     weight : float
@@ -172,7 +260,6 @@ class Hit:
         What the remedy needs: the codes, or rows and seconds to leave out.
     """
 
-    tag: str
     text: str
     cells: Sequence[str] = ()
     weight: float = 0.0
@@ -225,8 +312,7 @@ def check_resolution(tag: TagColumns) -> Hit | None:
         spread, change = float(finite.std()), float(np.diff(finite).std())
         is_large = step > 0.5 * min(spread, change)
         return Hit(
-            tag=tag.tag.name,
-            text=f"{tag.tag.name} ({coarse.table} in steps of {step:g}, spread of "
+            text=f" ({coarse.table} in steps of {step:g}, spread of "
             f"train {spread:.2g})",
             weight=step / spread if spread else 0.0,
             severity=None if is_large else Severity.NOTE,
@@ -263,8 +349,7 @@ def check_codes(tag: TagColumns) -> Hit | None:
         return None
     said = [f"{exact(code)} in {plural(n, 'cell')}" for code, n in codes.items()]
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name} holds {names(said)}: {names(cells, _MOST_CELLS)}",
+        text=f" holds {names(said)}: {names(cells, _MOST_CELLS)}",
         cells=cells,
         weight=float(sum(codes.values())),
         details=tuple(codes),
@@ -333,8 +418,7 @@ def check_extremes(tag: TagColumns) -> Hit | None:
         return None
     low, high = tag.usual
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name} ({plural(n_cells, 'cell')} such as {farthest:.4g}, usual "
+        text=f" ({plural(n_cells, 'cell')} such as {farthest:.4g}, usual "
         f"range {low:.4g} to {high:.4g}): {names(cells, _MOST_CELLS)}",
         cells=cells,
         weight=abs(farthest) / (high - low),
@@ -356,8 +440,7 @@ def check_single_precision(tag: TagColumns) -> Hit | None:
     if not cells:
         return None
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name}: {names(cells, _MOST_CELLS)}",
+        text=f": {names(cells, _MOST_CELLS)}",
         cells=cells,
     )
 
@@ -396,8 +479,7 @@ def check_still(tag: TagColumns) -> Hit | None:
         lasting = f", {duration(rows * step_s)}" if step_s else ""
         said.append(f"{rows:,} rows{lasting} from {cell}")
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name} ({names(said)}; else at most {longest:,} rows)",
+        text=f" ({names(said)}; else at most {longest:,} rows)",
         cells=cells,
         weight=float(max(rows for *_, rows in found)),
     )
@@ -425,7 +507,7 @@ def check_cut(tag: TagColumns) -> Hit | None:
                 said.append(f"{share:.0%} of {column.table} at {limit:.6g}")
     if not said:
         return None
-    return Hit(tag=tag.tag.name, text=f"{tag.tag.name} ({names(said)})")
+    return Hit(text=f" ({names(said)})")
 
 
 def check_start(tag: TagColumns) -> Hit | None:
@@ -453,16 +535,12 @@ def check_start(tag: TagColumns) -> Hit | None:
     step_s = tag.train.recording.step_s or 0.0
     spreads = [float(np.nanstd(part, dtype=np.float64)) for part in (values, rest)]
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name} (begins at {first:.4g}, later {low:.4g} to {high:.4g}; "
+        text=f" (begins at {first:.4g}, later {low:.4g} to {high:.4g}; "
         f"spread {spreads[0]:.3g}, without the start {spreads[1]:.3g})",
         cells=tag.train.cells(np.array([0])),
         weight=float(rows),
         details=(rows, rows * step_s),
     )
-
-
-TagCheck = Callable[[TagColumns], Hit | None]
 
 
 def check_place(tag: TagColumns) -> Hit | None:
@@ -480,14 +558,12 @@ def check_place(tag: TagColumns) -> Hit | None:
     if not (first < last and distance > _PLACE_WIDTHS * (last - first)):
         return None
     return Hit(
-        tag=tag.tag.name,
-        text=f"{tag.tag.name} ({first:.4g} to {last:.4g} in train, {low:.4g} to "
-        f"{high:.4g} in test)",
+        text=f" ({first:.4g} to {last:.4g} in train, {low:.4g} to {high:.4g} in test)",
         weight=distance / (last - first),
     )
 
 
-TAG_CHECKS: dict[str, TagCheck] = {
+TAG_CHECKS: dict[str, Callable[[TagColumns], Hit | None]] = {
     "SL221": lambda tag: tag.rounding,
     "SL222": check_codes,
     "SL223": check_extremes,
@@ -499,12 +575,20 @@ TAG_CHECKS: dict[str, TagCheck] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class CheckedTags:
-    """What was found by reading every column once.
+def check_tags(
+    train: Recording, test: Recording, progress: Progress = silent
+) -> tuple[tuple[TagFacts, ...], list[Finding], Floats]:
+    """Check all tags, reading every column once.
 
     Parameters
     ----------
+    train, test : Recording
+        The same tags in the same order.
+    progress : callable, optional
+        Called with a `Step` for each tag.
+
+    Returns
+    -------
     facts : tuple of TagFacts
         What each tag holds, in the order of the columns.
     findings : list of Finding
@@ -514,26 +598,8 @@ class CheckedTags:
         over tags of the excess in widths of that range, at most 1 each. The range is
         that from the 0.5% to the 99.5% quantile.
     """
-
-    facts: tuple[TagFacts, ...]
-    findings: list[Finding]
-    unusual: Floats
-
-
-def check_tags(
-    train: Recording, test: Recording, progress: Progress = silent
-) -> CheckedTags:
-    """Check all tags, reading every column once.
-
-    Parameters
-    ----------
-    train, test : Recording
-        The same tags in the same order.
-    progress : callable, optional
-        Called with a `Step` for each tag.
-    """
     facts: list[TagFacts] = []
-    hits: dict[str, list[Hit]] = {code: [] for code in TAG_CHECKS}
+    hits: dict[str, list[tuple[str, Hit]]] = {code: [] for code in TAG_CHECKS}
     is_attack = np.asarray(test.labels == ATTACK)
     unusual = np.zeros(test.n_steps)
     for tag, first, second in zip(
@@ -554,12 +620,13 @@ def check_tags(
                 unit=tag.unit,
                 train=summary_of(first),
                 test=summary_of(second),
+                low=tag.low,
+                high=tag.high,
             )
         )
         for code, check in TAG_CHECKS.items():
-            hit = check(columns)
-            if hit is not None:
-                hits[code].append(hit)
+            if (hit := check(columns)) is not None:
+                hits[code].append((tag.name, hit))
         if len(columns.train.ordered):
             low, high = np.quantile(columns.train.ordered, [0.005, 0.995])
             if low < high:
@@ -568,39 +635,37 @@ def check_tags(
                 excess = np.clip(np.nan_to_num(excess, copy=False), 0, 1)
                 unusual += excess / len(train.tags)
     findings = [one for code in hits for one in _findings(code, hits[code], len(facts))]
-    return CheckedTags(facts=tuple(facts), findings=findings, unusual=unusual)
+    return tuple(facts), findings, unusual
 
 
-def _findings(code: str, hits: Iterable[Hit], n_tags: int) -> Iterator[Finding]:
+def _findings(
+    code: str, hits: Sequence[tuple[str, Hit]], n_tags: int
+) -> Iterator[Finding]:
     """Yield one finding for the hits of a code in each severity, the heaviest first."""
-    groups: dict[Severity | None, list[Hit]] = {}
-    for hit in sorted(hits, key=lambda one: -one.weight):
-        groups.setdefault(hit.severity, []).append(hit)
+    groups: dict[Severity | None, list[tuple[str, Hit]]] = {}
+    for tag, hit in sorted(hits, key=lambda one: -one[1].weight):
+        groups.setdefault(hit.severity, []).append((tag, hit))
     for severity, group in groups.items():
         # One tag that drifts is no start-up of the plant.
         if code == "SL228" and len(group) < min(2, n_tags):
             continue
         has = f"{plural(len(group), 'tag')} {'has' if len(group) == 1 else 'have'}"
-        listed = names([hit.text for hit in group], _MOST_TAGS)
+        listed = names([f"{tag}{hit.text}" for tag, hit in group], _MOST_TAGS)
+        details = [hit.details for _, hit in group]
         yield finding(
             code,
             f"{LEADS[code].format(has)}: {listed}.",
             severity=severity,
             table="train" if code == "SL228" else "",
-            tags=[hit.tag for hit in group],
-            cells=[cell for hit in group for cell in hit.cells],
-            remedy=_remedy(code, group),
-            missing_values=_fault_codes(group) if code == "SL222" else (),
+            tags=[tag for tag, _ in group],
+            cells=[cell for _, hit in group for cell in hit.cells],
+            remedy=_remedy(code, details),
+            missing_values=sorted({*chain(*details)}) if code == "SL222" else (),
         )
 
 
-def _fault_codes(hits: Sequence[Hit]) -> list[float]:
-    """Return the fault codes of all tags, each once, in ascending order."""
-    return sorted({code for hit in hits for code in hit.details})
-
-
-def _remedy(code: str, hits: Sequence[Hit]) -> str:
-    """Return what to write into plant.toml or tags.csv."""
+def _remedy(code: str, details: Sequence[tuple[float, ...]]) -> str:
+    """Return what to write into plant.toml or tags.csv, by the details of the hits."""
     ignore = "give such a tag role ignore in tags.csv"
     match code:
         case "SL221":
@@ -609,12 +674,12 @@ def _remedy(code: str, hits: Sequence[Hit]) -> str:
                 "option of the testbed), or export both tables alike."
             )
         case "SL222":
-            listed = ", ".join(map(exact, _fault_codes(hits)))
+            listed = ", ".join(map(exact, sorted({*chain(*details)})))
             return f"Write missing_values = [{listed}] into plant.toml."
         case "SL228":
-            seconds = max(hit.details[1] for hit in hits)
+            seconds = max(seconds for _, seconds in details)
             if not seconds:
-                rows = max(hit.details[0] for hit in hits)
+                rows = max(rows for rows, _ in details)
                 return f"Leave out the first {rows:,.0f} rows of train."
             unit = 3600 if seconds > 3600 else 60
             trim = int(np.ceil(seconds / unit) * unit)

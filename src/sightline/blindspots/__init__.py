@@ -5,19 +5,18 @@ pass through the detector, and are judged by alarm rules. The size from which on
 are seen is the answer.
 
 ================  ===================================================================
-`find`            what users call: `find_blind_spots`, and their tables of attacks
-`search`          the search over a record: rules, places, every tag, the result
-`places`          where falsifications are written, and which rows judge them
+`search`          what users call, `find_blind_spots`, and the search over a record:
+                  rules, places, every tag, the result
 `shapes`          what is written into which tags: step, ramp, frozen, ...
-`telemetry`       readings at the places, falsified and brought to the detector's rows
+`places`          where falsifications are written, which rows judge them, and the
+                  readings there, falsified and brought to the detector's rows
 `detector`        a detector, and its own alarm rule, that read falsified telemetry
 `rule_view`       a rule at the places: which size brings which row over its limit
 `sizes`           the size of each tag, shape, duration and rule
-`knowing`         the attacker who knows detector, rule and limit
-`what_if`         attacks of the user
-`result`          typed records, as `files` writes and reads them; `words` says them
+`attackers`       the attacker who knows detector, rule and limit; attacks of the user
+`result`          typed records and their sentences, as `files` writes and reads them
 ================  ===================================================================
 
-Only `find`, `search` and `detector` know detectors; the others are passed one as a
-`sightline.blindspots.telemetry.Stage1`.
+Only `search` and `detector` know detectors; the others are passed one as a
+`sightline.blindspots.places.Stage1`.
 """

@@ -7,17 +7,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from sightline.blindspots.places import Grid
-from sightline.blindspots.rule_view import Change, RowChange, TwinRecord, far_from
-from sightline.blindspots.shapes import TrainTag
-from sightline.blindspots.telemetry import (
+from sightline.blindspots.places import (
+    Change,
     ConvolvedChange,
     Deltas,
+    Grid,
     LinearStage1,
     PlaceRows,
     Stage1,
     TelemetryRecord,
 )
+from sightline.blindspots.rule_view import RowChange, TwinRecord, far_from
+from sightline.blindspots.shapes import TrainTag
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.downsampling import (
     Sampling,

@@ -1,7 +1,8 @@
 """Blind spots on disk: ``DIR/blindspots/<result>/blindspots.json`` and tables.
 
 They lie beside the results, not in them, so that a study that is run again keeps them;
-the page of the results shows them.
+the page of the results shows them. A user's tables of attacks and of shapes are read
+here too.
 """
 
 import csv
@@ -13,11 +14,16 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from sightline.blindspots.attackers import Falsification, TagAction, WhatIfAttack
 from sightline.blindspots.result import BlindSpot, BlindSpots
+from sightline.blindspots.shapes import OwnShape, Shape
+from sightline.errors import FileError, StreamError
 from sightline.evaluation.result import plain
 from sightline.files import damage, read_document, staged_folder, writing
-from sightline.text import csv_cell
+from sightline.tables.lists import list_rows
+from sightline.text import csv_cell, did_you_mean
 
 FOLDER: Final = "blindspots"
 FILE: Final = "blindspots.json"
@@ -179,3 +185,113 @@ class _Line(msgspec.Struct):
     key: str
     target: str
     spots: list[BlindSpot]
+
+
+# --- Tables of the user ---------------------------------------------------------------
+
+
+def read_attacks(path: str | Path) -> tuple[WhatIfAttack, ...]:
+    """Return the attacks of a table.
+
+    Parameters
+    ----------
+    path : path
+        CSV with the columns id, duration_s (or duration_min), tag, kind, value, rate;
+        others, such as those of a waterworks scenario, are not read.
+
+    Raises
+    ------
+    FileError
+        If a cell cannot be read; the message names the line.
+    """
+    path = Path(path)
+    rows = list_rows(path, ("id", "tag", "kind"))
+    attacks: dict[str, tuple[float, list[Falsification]]] = {}
+    for line, row in rows.items():
+        place = f"{path}: line {line}"
+        duration_s = _duration(row, place)
+        if row["kind"] not in tuple(TagAction):
+            raise FileError(
+                f"{place}: kind {row['kind']!r} is unknown; "
+                f"{did_you_mean(row['kind'], list(TagAction))}"
+            )
+        try:
+            action = Falsification(
+                tag=row["tag"],
+                kind=TagAction(row["kind"]),
+                value=_number(row.get("value", ""), place, "value"),
+                rate=_number(row.get("rate", ""), place, "rate"),
+            )
+        except StreamError as error:
+            raise FileError(f"{place}: {error}") from error
+        known = attacks.setdefault(row["id"], (duration_s, []))
+        if known[0] != duration_s:
+            raise FileError(
+                f"{place}: attack {row['id']!r} has another duration than in its "
+                "first row: give all of its rows the same."
+            )
+        known[1].append(action)
+    if not attacks:
+        raise FileError(f"{path}: holds no attack: give at least one row.")
+    return tuple(
+        WhatIfAttack(id=name, duration_s=length, actions=tuple(actions))
+        for name, (length, actions) in attacks.items()
+    )
+
+
+def _duration(row: Mapping[str, str], place: str) -> float:
+    for column, factor in (("duration_s", 1.0), ("duration_min", 60.0)):
+        value = _number(row.get(column, ""), place, column)
+        if value is not None:
+            if not value > 0:
+                raise FileError(f"{place}: {column} must be above 0; got {value:g}.")
+            return value * factor
+    raise FileError(f"{place}: says not how long it lasts: give duration_s.")
+
+
+def _number(text: str, place: str, column: str) -> float | None:
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        raise FileError(f"{place}: {column} {text!r} is no number.")
+    return value
+
+
+def read_shapes(path: str | Path) -> tuple[Shape, ...]:
+    """Return a user's table of shapes.
+
+    Parameters
+    ----------
+    path : path
+        CSV with a column ``seconds`` and one column of weights for each shape.
+
+    Raises
+    ------
+    FileError
+        If a cell is no number, or there is no shape.
+    """
+    path = Path(path)
+    rows = list_rows(path, ("seconds",))
+    columns = [name for name in next(iter(rows.values()), {}) if name != "seconds"]
+    if not columns:
+        raise FileError(
+            f"{path}: needs a column 'seconds' and a column of weights for each shape."
+        )
+    shapes = []
+    for name in columns:
+        seconds, weights = [], []
+        for line, row in rows.items():
+            at = _number(row["seconds"], f"{path}: line {line}", "seconds")
+            weight = _number(row[name], f"{path}: line {line}", name)
+            if at is not None and weight is not None:
+                seconds.append(at)
+                weights.append(weight)
+        try:
+            shapes.append(OwnShape(name, seconds, weights))
+        except StreamError as error:
+            raise FileError(f"{path}: {error}") from error
+    return tuple(shapes)

@@ -8,40 +8,26 @@ deviation) or of a parabola (energy).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.blindspots.places import Grid
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.blindspots.places import Change, Grid
+from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import as_rows, read_on_grid
+from sightline.data.segments import segments_of
+from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, alarm_load
 from sightline.rules.rule import LinearView, Member, Memory, Rule, RuleRun
+from sightline.rules.standalone import EnergyTags, is_by_tag
 
 # An average forgets a row after this many spans: to 2e-7 of its weight.
 FORGOTTEN_SPANS: Final = 8
 # Other memories reach back to the beginning of a falsification.
 NEVER_FORGOTTEN: Final = 10**9
-
-
-class Change(Protocol):
-    """What a falsification changes in the residual rows at the places."""
-
-    def through(self, weights: Floats) -> Floats:
-        """Return the change seen through a linear map.
-
-        Parameters
-        ----------
-        weights : array of shape (n_channels, q)
-            The map.
-
-        Returns
-        -------
-        array of shape (n_places, n_offsets, q)
-        """
 
 
 class Named(Protocol):
@@ -135,14 +121,17 @@ class MemberView:
     weights : array of shape (n_channels, q)
         Its view of a change in the rows.
     base : array of shape (n_places, n_offsets, q)
-        What it looks at in the twin: with its average, if that is linear; else the
-        view alone.
+        What it looks at in the twin: with its average, if that is linear, and without
+        what is out of service; else the view alone.
     states : array of shape (n_places, 2, q)
         Its memory before the first row of each place.
     limits : array of shape (n_units,)
         Above these the rule exceeds.
-    is_blocked : array of bool, shape (n_places, n_offsets)
-        Where it is shelved in the twin, so that it cannot ring.
+    is_out : array of bool, shape (n_places, n_offsets, q), optional
+        Columns that are out of service in the twin, so that they cannot ring; tags, if
+        they are left out of an energy. None where nothing is.
+    tags : EnergyTags, optional
+        The energy from which tags are left out.
     """
 
     member: Member
@@ -151,7 +140,30 @@ class MemberView:
     base: Floats
     states: Floats
     limits: Floats
-    is_blocked: Bools
+    is_out: Bools | None = None
+    tags: EnergyTags | None = None
+
+    def in_service(self, seen: Floats, place: int | None = None) -> Floats:
+        """Return what is left of a view, or of its change, of what is in service.
+
+        Parameters
+        ----------
+        seen : array of shape (n_places, n_offsets, q), or (n_offsets, q) at one place
+            Linear in the rows.
+        place : int, optional
+            The place.
+        """
+        if self.is_out is None:
+            return seen
+        is_out = self.is_out if place is None else self.is_out[place, : len(seen)]
+        if self.tags is None:
+            return np.where(is_out, 0.0, seen)
+        rest, q = seen.reshape(-1, seen.shape[-1]).copy(), seen.shape[-1]
+        patterns, which = np.unique(is_out.reshape(-1, q), axis=0, return_inverse=True)
+        for k, pattern in enumerate(patterns):
+            rows, out = np.flatnonzero(which.reshape(-1) == k), np.flatnonzero(pattern)
+            rest[rows] = self.tags.energies(rest[rows], (), out)[0]
+        return rest.reshape(seen.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -208,9 +220,7 @@ class RuleView:
                 kernels.channel_crossings(*flat, view.limits, *found)
             else:
                 kernels.energy_crossings(*flat, view.bounds, view.limits, *found)
-            found = found.reshape(2, *shape)
-            found[:, view.is_blocked] = np.inf
-            np.minimum(sizes, found, out=sizes)
+            np.minimum(sizes, found.reshape(2, *shape), out=sizes)
         raised = np.stack([self._delayed(one) for one in sizes])
         raised[:, ~self.is_usable] = np.inf
         return raised
@@ -234,16 +244,19 @@ class RuleView:
                 over = np.asarray((sizes > view.limits).any(axis=2))
             else:
                 over = self._exceeds_by_row(view, view.base + difference)
-            exceeds |= over & ~view.is_blocked
+            exceeds |= over
         # A row exceeds at no size at all, or at any.
         return np.asarray(
             (self._delayed(np.where(exceeds, 0.0, np.inf)) == 0) & self.is_usable
         )
 
     def _remembered(self, view: MemberView, difference: Floats) -> Floats:
-        """Return the average of a change; nothing was changed before its first row."""
+        """Return the average of a change, of what is in service.
+
+        Nothing was changed before its first row.
+        """
         if view.member.memory is not Memory.AVERAGE:
-            return difference
+            return view.in_service(difference)
         from scipy.signal import lfilter
 
         weight, first, pieces = view.member.weight, 0, []
@@ -251,7 +264,7 @@ class RuleView:
             part = difference[:, first : first + stop - start]
             pieces.append(lfilter([weight], [1.0, weight - 1.0], part, axis=1))
             first += stop - start
-        return np.concatenate(pieces, axis=1)
+        return view.in_service(np.concatenate(pieces, axis=1))
 
     def _exceeds_by_row(self, view: MemberView, seen: Floats) -> Bools:
         """Return where a member with another memory exceeds: row by row."""
@@ -261,7 +274,13 @@ class RuleView:
             values = member.values(
                 np.ascontiguousarray(rows), state.copy(), view.bounds
             )
-            over[k] = member.score(values)[0] > limit
+            if view.is_out is None:
+                over[k] = member.score(values)[0] > limit
+                continue
+            firsts = slice(None) if view.bounds is None else view.bounds[:-1]
+            is_out = view.is_out[k][:, firsts]
+            left = np.where(is_out, 0.0, values)
+            over[k] = (member.score(left)[0] > limit) & ~is_out.all(axis=1)
         return over
 
     def _delayed(self, sizes: Floats) -> Floats:
@@ -299,6 +318,29 @@ class TwinRecord:
     is_free: Bools
     step_s: float
 
+    @classmethod
+    def of(
+        cls,
+        rows: Floats,
+        labels: Labels,
+        breaks: Ints,
+        step_s: float | None,
+        split: int,
+    ) -> tuple["TwinRecord", Bools]:
+        """Return a record of residual rows, and its attack-free rows.
+
+        Those before row `split` set limits.
+        """
+        if step_s is None:
+            raise StreamError(
+                "Seconds a row are not known, so durations cannot be written: give "
+                "time stamps or `step_s`."
+            )
+        attacks = segments_of(labels == ATTACK, breaks)
+        is_calm = AttackFreeTime.of(labels, attacks, step_s).beyond_guard
+        is_free = is_calm & (np.arange(len(is_calm)) >= split)
+        return cls(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s), is_calm
+
     def load(self, run: RuleRun) -> AlarmLoad:
         """Return the alarms of a rule on the free rows."""
         return alarm_load(
@@ -307,7 +349,7 @@ class TwinRecord:
             run.rule.delays,
             self.step_s,
             exceeds=run.exceeds,
-            shelved=np.asarray(run.shelved.any(axis=1)),
+            shelved=run.n_out > 0,
             standing=run.standing,
             breaks=self.breaks,
         )
@@ -381,15 +423,32 @@ class RuleViews:
         view = self.rule.view_of(member)
         assert view is not None  # noqa: S101
         place = np.searchsorted(self._wanted, rows)
-        return MemberView(
+        found = MemberView(
             member=member,
             bounds=view.bounds,
             weights=view_weights(view, len(self.rule.channels)),
             base=np.ascontiguousarray(self.bases[m][place]),
             states=self.states[m][fits],
             limits=member.levels * member.limit * self.rule.limit,
-            is_blocked=self.run.shelved[rows, m],
         )
+        is_out = self.run.is_out(m, rows.ravel())
+        if not is_out.any():
+            return found
+        has_tags = is_by_tag(member, view)
+        if has_tags:
+            is_out = is_out[:, view.order]
+        elif is_out.shape[1] == 1:  # the whole member
+            is_out = np.repeat(is_out, view.n_columns, axis=1)
+        elif view.bounds is not None:
+            is_out = np.repeat(is_out, np.diff(view.bounds), axis=1)
+        found = replace(
+            found,
+            is_out=is_out.reshape(*rows.shape, -1),
+            tags=EnergyTags(member, view) if has_tags else None,
+        )
+        if not has_linear_memory(member):
+            return found
+        return replace(found, base=found.in_service(found.base))
 
     def _bases(self, rows: Sequence[Ints]) -> tuple[list[Floats], list[Floats]]:
         """Return what each member looks at in the wanted rows, and its memory."""

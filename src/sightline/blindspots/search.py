@@ -1,4 +1,7 @@
-"""The search for blind spots: record, rules and places, ready to be falsified."""
+"""The search for blind spots: record, rules and places, ready to be falsified.
+
+`find_blind_spots` walks from telemetry to the table.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +10,7 @@ from typing import Final, Self
 
 import numpy as np
 
+from sightline.blindspots.attackers import WhatIfAttack, knowing_attacker, what_if
 from sightline.blindspots.detector import (
     OWN,
     OwnRuleViews,
@@ -15,17 +19,20 @@ from sightline.blindspots.detector import (
     stage_of,
     stated_memory,
 )
-from sightline.blindspots.knowing import knowing_attacker
 from sightline.blindspots.places import (
     DURATIONS_S,
     LEAST_PLACES,
     N_PLACES,
+    LinearStage1,
+    Stage1,
+    TelemetryRecord,
     Timing,
     draw_places,
     rows_after,
     rows_before,
 )
 from sightline.blindspots.result import (
+    USUAL_S,
     BlindSpot,
     BlindSpots,
     KnowingAttacker,
@@ -35,6 +42,8 @@ from sightline.blindspots.result import (
     blindness_of,
     mean_share,
     nearest_duration,
+    sentences_of,
+    weight,
 )
 from sightline.blindspots.rule_view import (
     RuleView,
@@ -47,29 +56,25 @@ from sightline.blindspots.shapes import (
     SHAPES,
     Shape,
     Target,
-    TrainTag,
+    residual_tags,
     shape_named,
     tags_of,
     targets_of,
 )
 from sightline.blindspots.sizes import Arena
-from sightline.blindspots.telemetry import LinearStage1, Stage1, TelemetryRecord
-from sightline.blindspots.what_if import WhatIfAttack, what_if
-from sightline.blindspots.words import sentences_of, weight
-from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
+from sightline.data.arrays import NORMAL, Bools, Ints
+from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording, Role
 from sightline.data.row_tables import read_on_grid
-from sightline.data.segments import segments_of
 from sightline.data.stream import ResidualStream
 from sightline.detectors.base import Detector, LearnedDetector, RuleInput
-from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
+from sightline.export import NO_RULE, export_rows, export_stream
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.parallel import one_thread_each, threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.commission import Commissioning
+from sightline.rules.commission import FIRST, Commissioning, commission
 from sightline.rules.limits import Budget
-from sightline.rules.normal import channels_of, stages_of
 from sightline.rules.rule import Rule
 from sightline.text import did_you_mean, duration
 
@@ -147,7 +152,7 @@ class SpotArena:
         What a user chose.
     own : pair, optional
         What the detector's own rule needs, and the detector.
-    loads : mapping of str to AlarmLoad, optional
+    loads : mapping of str to AlarmLoad
         Alarms of the rules on the same record, where they were judged already.
     """
 
@@ -164,12 +169,12 @@ class SpotArena:
         budget: Budget,
         settings: SpotSettings,
         own: tuple[RuleInput, LearnedDetector] | None = None,
-        loads: Mapping[str, AlarmLoad] | None = None,
+        loads: Mapping[str, AlarmLoad],
     ) -> None:
         self.settings, self.budget = settings, budget
         self.rules, self.record, self.rows = list(rules), record, rows
         self.telemetry, self.tags = telemetry, telemetry.tags
-        self.own, self.loads = own, loads or {}
+        self.own, self.loads = own, loads
         self.notes: list[str] = []
         self.targets = self._targets()
         self.arena = self._arena(is_calm, stage, memory)
@@ -195,10 +200,10 @@ class SpotArena:
         rules, budget, settings
             As of the class.
         """
-        chosen, split = rules_of(rules, settings.rules)
+        chosen, split, loads = rules_of(rules, settings.rules)
         source = detector_rows(detector, recording, tags_of(train))
         exported = source.exported
-        record, is_calm = twin_record(
+        record, is_calm = TwinRecord.of(
             np.asarray(exported.values, np.float64),
             exported.labels,
             exported.breaks,
@@ -219,7 +224,7 @@ class SpotArena:
             budget=budget,
             settings=settings,
             own=own,
-            loads=loads_of(rules),
+            loads=loads,
         )
 
     @classmethod
@@ -231,9 +236,9 @@ class SpotArena:
         settings: SpotSettings,
     ) -> Self:
         """Return the search in residual space, where no detector is known."""
-        chosen, split = rules_of(rules, settings.rules)
+        chosen, split, loads = rules_of(rules, settings.rules)
         values = np.concatenate([block for _, block in read_on_grid(stream.test)])
-        record, is_calm = twin_record(
+        record, is_calm = TwinRecord.of(
             values.astype(np.float64),
             stream.labels,
             stream.test_breaks,
@@ -262,7 +267,7 @@ class SpotArena:
             rules=chosen,
             budget=budget,
             settings=replace(settings, shapes=tuple(shapes)),
-            loads=loads_of(rules),
+            loads=loads,
         )
 
     def _targets(self) -> list[Target]:
@@ -513,13 +518,16 @@ class SpotArena:
             mine = [s for s in steps if s.rule == view.rule.name and s.tag in by_name]
             worst = {s.tag: s for s in sorted(mine, key=weight)}
             names = sorted(worst, key=lambda name: -weight(worst[name]))
+            # Places whose twin raises no alarm.
+            is_clear = view.is_usable[:, view.grid.is_judged].all(axis=1)
+            clear = np.flatnonzero(is_clear)[:KNOWING_PLACES].tolist()
             for name in names[:KNOWING_TAGS]:
                 tag, half = by_name[name], worst[name].half
                 found = knowing_attacker(
                     view,
                     arena.stage.taps[tag.column],
                     tag,
-                    self._clear_places(view),
+                    clear,
                     step_s=arena.timing.step_s,
                     most=SHAPES["step"].largest(tag),
                     injected=None if half is None else half.size,
@@ -527,12 +535,6 @@ class SpotArena:
                 )
                 if found is not None:
                     yield found
-
-    @staticmethod
-    def _clear_places(view: RuleView) -> list[int]:
-        """Return some places whose twin raises no alarm."""
-        inside = view.is_usable[:, view.grid.is_judged].all(axis=1)
-        return [int(k) for k in np.flatnonzero(inside)[:KNOWING_PLACES]]
 
     def result(
         self,
@@ -590,8 +592,10 @@ class SpotArena:
 
 def rules_of(
     rules: Commissioning | Sequence[Rule], wanted: Sequence[str] | None = None
-) -> tuple[list[Rule], int]:
-    """Return the rules of a search, the chosen one last, and the first free row.
+) -> tuple[list[Rule], int, dict[str, AlarmLoad]]:
+    """Return the rules of a search, the first free row, and alarms by rule.
+
+    The chosen rule comes last. Alarms are known of rules that a commissioning judged.
 
     Parameters
     ----------
@@ -603,7 +607,7 @@ def rules_of(
     if not isinstance(rules, Commissioning):
         if not rules:
             raise StreamError("At least one alarm rule is needed: give one.")
-        return list(rules), 0
+        return list(rules), 0, {}
     chosen = rules.facts.chosen
     usual = [name for name in USUAL_RULES if name in rules.rules]
     # The rule of the sentences comes last: the one that commissioning chose.
@@ -616,63 +620,176 @@ def rules_of(
                 f"There is no rule {name!r} among those made; "
                 f"{did_you_mean(name, rules.rules)}"
             )
-    return [rules.rules[name].rule for name in taken], rules.facts.split
+    loads = {row.name: row.load for row in rules.facts.table}
+    return [rules.rules[name].rule for name in taken], rules.facts.split, loads
 
 
-def loads_of(rules: Commissioning | Sequence[Rule]) -> dict[str, AlarmLoad]:
-    """Return the alarms of rules that a commissioning has judged, by name."""
-    if not isinstance(rules, Commissioning):
-        return {}
-    return {row.name: row.load for row in rules.facts.table}
+# --- What users call ------------------------------------------------------------------
 
 
-def twin_record(
-    rows: Floats, labels: Labels, breaks: Ints, step_s: float | None, split: int
-) -> tuple[TwinRecord, Bools]:
-    """Return a record of residual rows, and its attack-free rows."""
-    if step_s is None:
-        raise StreamError(
-            "Seconds a row are not known, so durations cannot be written: give time "
-            "stamps or `step_s`."
-        )
-    attacks = segments_of(labels == ATTACK, breaks)
-    is_calm = AttackFreeTime.of(labels, attacks, step_s).beyond_guard
-    is_free = is_calm & (np.arange(len(is_calm)) >= split)
-    record = TwinRecord(rows=rows, breaks=breaks, is_free=is_free, step_s=step_s)
-    return record, is_calm
+def find_blind_spots(
+    detector: Detector,
+    recording: Recording,
+    rules: Commissioning | Sequence[Rule] | None = None,
+    *,
+    train: Recording | None = None,
+    budget: Budget | str = "6/day,1%",
+    places: int = N_PLACES,
+    seed: int = 0,
+    shapes: Sequence[str] = tuple(SHAPES),
+    durations_s: Sequence[float] = DURATIONS_S,
+    tags: Sequence[str] | None = None,
+    attacks: Sequence[WhatIfAttack] = (),
+    name: str = "blind spots",
+    jobs: int | None = None,
+    progress: Progress = silent,
+) -> BlindSpots:
+    """Find the smallest falsification of each tag that raises an alarm.
 
+    Falsifications are written into attack-free telemetry at places that are the same
+    for all tags, shapes and rules. Seen is what raises an alarm that the same place
+    does not have without it.
 
-def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]:
-    """Return the channels of a stream as tags, and the plant's units for 1 of each.
+    Parameters
+    ----------
+    detector : Detector
+        Fitted.
+    recording : Recording
+        Telemetry that the detector was not fitted on. Places avoid labelled attacks and
+        the rows on which limits were set; labels are used for nothing else.
+    rules : Commissioning or sequence of Rule, optional
+        Alarm rules. Of a `Commissioning` the energy, the largest conditional z and the
+        chosen rule are used. Not given: they are commissioned on the first 35% of the
+        recording.
+    train : Recording, optional
+        What the detector was fitted on: for the normal reference of rules that are
+        made here, and for range and spread of the tags. Not given: the first 35% of
+        `recording`.
+    budget : Budget or str
+        Alarms a day that limits are set for; of given rules, that they were made for.
+    places : int
+        Places.
+    seed : int
+        Of their draw and of the noise: the same seed gives the same table.
+    shapes : sequence of str
+        Names of `sightline.blindspots.shapes.SHAPES`.
+    durations_s : sequence of float
+        How long falsifications last, in seconds.
+    tags : sequence of str, optional
+        Tags to falsify; all by default.
+    attacks : sequence of WhatIfAttack
+        Attacks of the user, as `read_attacks` reads them: how often is each seen?
+    name : str
+        Name of the result.
+    jobs : int, optional
+        Threads; by default one for each core. The result does not depend on it.
+    progress : callable, optional
+        Called with a `Step`.
 
-    Range and spread are those of the residuals in train.
+    Returns
+    -------
+    BlindSpots
+        Sizes with intervals, sentences, and the cost of each rule.
+
+    Raises
+    ------
+    StreamError
+        If there are too few places, a name is unknown, or the detector refuses short
+        stretches of a recording.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sightline import Recording, Tag, make_detector
+    >>> rng = np.random.default_rng(0)
+    >>> tags = [Tag(name="LIT101", unit="mm"), Tag(name="FIT101")]
+    >>> values = rng.normal(size=(40_000, 2))
+    >>> train = Recording(values=values[:10_000], tags=tags, step_s=10.0)
+    >>> later = Recording(values=values[10_000:], tags=tags, step_s=10.0)
+    >>> detector = make_detector("mean").fit(train)
+    >>> spots = find_blind_spots(
+    ...     detector, later, train=train, durations_s=[60.0], shapes=["step"]
+    ... )
+    >>> spots
+    BlindSpots 'blind spots': 2 tags, 3 rules, 12 falsifications, 40 places
+    >>> 2 < spots.spots[0].half.size < 5  # of noise with a standard deviation of 1
+    True
     """
-    channels = channels_of(stream)
-    scales = np.array([channel.scale or 1.0 for channel in channels])
-    n, total, squares = 0, np.zeros(stream.p), np.zeros(stream.p)
-    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
-    for _, block in read_on_grid(stream.train):
-        rows = block * scales
-        n, total = n + len(rows), total + rows.sum(axis=0)
-        squares = squares + np.square(rows).sum(axis=0)
-        low, high = (
-            np.minimum(low, rows.min(axis=0)),
-            np.maximum(high, rows.max(axis=0)),
-        )
-    spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
-    stages = {
-        name: stage for stage, members in stages_of(stream).items() for name in members
-    }
-    tags = tuple(
-        TrainTag(
-            name=channel.name,
-            column=j,
-            stage=stages.get(channel.name),
-            unit=f"{channel.unit or ''} (residual)".strip(),
-            spread=float(spread[j]),
-            lowest=float(low[j]),
-            highest=float(high[j]),
-        )
-        for j, channel in enumerate(channels)
+    settings = SpotSettings(
+        places=places,
+        seed=seed,
+        shapes=tuple(shapes),
+        durations_s=tuple(durations_s),
+        tags=None if tags is None else tuple(tags),
+        jobs=jobs,
     )
-    return tags, scales
+    budget = Budget.parse(budget)
+    progress(Step(StepKind.RESIDUALS, detail="of the record"))
+    learned = train
+    if learned is None:
+        learned = rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
+    make: Maker | None = None
+    if rules is None and train is not None:
+        stream = export_stream(detector, train, recording, rule=NO_RULE)
+    elif rules is None:
+        # The first 35% of the recording are the normal reference.
+        rows = export_rows(detector, recording)
+        stages: dict[str, list[str]] = {}
+        for tag in recording.tags:
+            if tag.stage and tag.name in rows.channels:
+                stages.setdefault(tag.stage, []).append(tag.name)
+        is_first = np.arange(len(rows.values)) < FIRST * len(rows.values)
+        stream = ResidualStream(
+            rows.values[is_first & (rows.labels == NORMAL)],
+            rows.values,
+            rows.labels,
+            channels=rows.channels,
+            test_breaks=rows.breaks,
+            segments=rows.attacks,
+            step_s=rows.step_s,
+            meta={"groups": stages},
+        )
+    if rules is None:
+        make = maker(stream, settings)
+        rules = make(budget)
+    arena = SpotArena.of_detector(detector, recording, learned, rules, budget, settings)
+    return arena.result(name, make=make, attacks=attacks, progress=progress)
+
+
+def blindness_of_rules(
+    stream: ResidualStream, made: Commissioning
+) -> dict[str, float | None]:
+    """Return how blind each rule of a commissioning is, in residual space.
+
+    Geometric mean over channels of min(10, 50% size / range of the residual in train),
+    of steps and ramps of 15 minutes, both signs; on the rows after the split. A rule
+    that needs the detector's own score is left out.
+
+    Parameters
+    ----------
+    stream : ResidualStream
+        The stream that the rules were made on.
+    made : Commissioning
+        The rules.
+
+    Raises
+    ------
+    StreamError
+        If the rows after the split have too few places.
+    """
+    names = [name for name, one in made.rules.items() if not one.rule.needs_score]
+    settings = SpotSettings(
+        shapes=("step", "ramp"), durations_s=(USUAL_S,), rules=tuple(names)
+    )
+    budget = made.facts.accepted
+    arena = SpotArena.of_stream(stream, made, budget, settings)
+    return {one.name: one.blindness for one in arena.sights(arena.search())}
+
+
+def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:
+    """Return what makes alarm rules for a budget, on the first 35% of a stream's test.
+
+    Rules that the settings name are made beside the usual ones.
+    """
+    names = tuple(name for name in settings.rules or () if name != OWN)
+    return lambda budget: commission(stream, budget=budget, rules=names)

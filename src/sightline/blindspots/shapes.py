@@ -16,7 +16,10 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Recording, Role
+from sightline.data.row_tables import read_on_grid
+from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
+from sightline.rules.normal import channels_of, stages_of
 from sightline.text import did_you_mean, names
 
 
@@ -457,6 +460,42 @@ def tags_of(train: Recording) -> tuple[TrainTag, ...]:
         )
         for column, tag in enumerate(train.tags)
     )
+
+
+def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]:
+    """Return the channels of a stream as tags, and the plant's units for 1 of each.
+
+    Range and spread are those of the residuals in train.
+    """
+    channels = channels_of(stream)
+    scales = np.array([channel.scale or 1.0 for channel in channels])
+    n, total, squares = 0, np.zeros(stream.p), np.zeros(stream.p)
+    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
+    for _, block in read_on_grid(stream.train):
+        rows = block * scales
+        n, total = n + len(rows), total + rows.sum(axis=0)
+        squares = squares + np.square(rows).sum(axis=0)
+        low, high = (
+            np.minimum(low, rows.min(axis=0)),
+            np.maximum(high, rows.max(axis=0)),
+        )
+    spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
+    stages = {
+        name: stage for stage, members in stages_of(stream).items() for name in members
+    }
+    tags = tuple(
+        TrainTag(
+            name=channel.name,
+            column=j,
+            stage=stages.get(channel.name),
+            unit=f"{channel.unit or ''} (residual)".strip(),
+            spread=float(spread[j]),
+            lowest=float(low[j]),
+            highest=float(high[j]),
+        )
+        for j, channel in enumerate(channels)
+    )
+    return tags, scales
 
 
 @dataclass(frozen=True, kw_only=True)

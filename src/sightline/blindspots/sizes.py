@@ -13,20 +13,23 @@ from typing import Final
 
 import numpy as np
 
-from sightline.blindspots.places import LEAST_PLACES, Timing, quantile_sizes
-from sightline.blindspots.result import BlindSpot, SizeAt, SpotOutcome
-from sightline.blindspots.rule_view import Change, PlaceRule, RecordRule, RuleView
-from sightline.blindspots.shapes import Shape, SizeUnit, Target
-from sightline.blindspots.telemetry import (
+from sightline.blindspots.places import (
+    LEAST_PLACES,
+    Change,
     Deltas,
     Falsifier,
     PlaceRows,
     Stage1,
     TelemetryRecord,
+    Timing,
     has_room,
+    quantile_sizes,
     room_before_clipping,
 )
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.blindspots.result import BlindSpot, SizeAt, SpotOutcome
+from sightline.blindspots.rule_view import PlaceRule, RecordRule, RuleView
+from sightline.blindspots.shapes import Shape, SizeUnit, Target
+from sightline.data.arrays import Bools, Floats, Ints, finite
 from sightline.rules.rule import Memory
 
 # A searched size lies within this ratio: 5% on either side.
@@ -41,6 +44,8 @@ _CONVERGED: Final = 1e-4
 _MOST_RESPONSES: Final = 5
 # Larger sizes that must be seen too.
 _MULTIPLES: Final = (2.0, 4.0, 8.0)
+# How sizes that are not in the tag's own unit are written.
+_UNITS: Final = {SizeUnit.PERCENT: "%", SizeUnit.SPREAD: "sd"}
 # Seed of the noise, beside the seed of the places.
 _NOISE: Final = 77
 
@@ -77,21 +82,19 @@ class SpotCase:
         )
         self.is_valid = np.asarray(written)
         self.weights = [np.nan_to_num(one) for one in self.weights]
-
-    @property
-    def grid_rows(self) -> PlaceRows:
-        """The rows of the duration."""
-        return self.falsifier.rows
+        # Where a search begins, and the largest size that is tried.
+        self.guess = max(min(shape.guess(tag) for tag in target.tags), 1e-300)
+        self.largest = min(shape.largest(tag) for tag in target.tags)
 
     def change(self, sizes: Floats) -> Change:
         """Return the change of the residuals if each place gets its own size."""
-        return self.stage.change(self._deltas(sizes), self.grid_rows)
+        return self.stage.change(self._deltas(sizes), self.falsifier.rows)
 
     def unit_change(self, sizes: Floats) -> Change:
         """Return the change at some sizes, divided by them: a response."""
         deltas = self._deltas(sizes)
         scaled = {column: delta / sizes[:, None] for column, delta in deltas.items()}
-        return self.stage.change(scaled, self.grid_rows)
+        return self.stage.change(scaled, self.falsifier.rows)
 
     def _deltas(self, sizes: Floats) -> Deltas:
         falsifier = self.falsifier
@@ -120,7 +123,7 @@ class SpotCase:
                 yield self._without_size(view, change, duration_s)
             return
         signs = (1, -1) if self.shape.has_signs else (1,)
-        guess = np.full(len(self.is_valid), self._guess())
+        guess = np.full(len(self.is_valid), self.guess)
         response = self.unit_change(guess)
         for view in self.views:
             first, rows = self._first_sizes(view, response)
@@ -151,14 +154,6 @@ class SpotCase:
         cost = float(np.median(largest))
         return float(np.sqrt(room / cost)) if cost > 0 and room > 0 else None
 
-    def _guess(self) -> float:
-        return max(min(self.shape.guess(tag) for tag in self.target.tags), 1e-300)
-
-    @property
-    def largest(self) -> float:
-        """The largest size that is tried."""
-        return min(self.shape.largest(tag) for tag in self.target.tags)
-
     def _first_sizes(
         self, view: PlaceRule, response: Change
     ) -> tuple[Floats, Floats | None]:
@@ -171,7 +166,7 @@ class SpotCase:
                 lambda sizes, sign=sign: _is_seen(  # type: ignore[misc]
                     view, view.raises(ScaledChange(response, sign * sizes))
                 ),
-                np.full(len(self.is_valid), self._guess()),
+                np.full(len(self.is_valid), self.guess),
                 self.largest,
                 tolerance=1.001,
             )
@@ -208,8 +203,8 @@ class SpotCase:
         A median is not linear; the response at the size itself is exact.
         """
         for _ in range(_MOST_RESPONSES):
-            at = np.where(sizes < self.largest, sizes, self._guess())
-            at = np.maximum(at, self._guess() * 1e-6)
+            at = np.where(sizes < self.largest, sizes, self.guess)
+            at = np.maximum(at, self.guess * 1e-6)
             crossings = view.crossings(self.unit_change(sign * at))
             rows = np.asarray(crossings[0 if sign > 0 else 1])
             sizes = rows[:, view.grid.is_judged].min(axis=1)
@@ -231,7 +226,7 @@ class SpotCase:
             ]
         )
         at = np.searchsorted(
-            self.falsifier.falsified, self.grid_rows.grid.offsets, side="right"
+            self.falsifier.falsified, self.falsifier.rows.grid.offsets, side="right"
         )
         return np.asarray(room[:, np.maximum(at - 1, 0)])
 
@@ -255,7 +250,7 @@ class SpotCase:
             return np.asarray(_judged(view, crossings)[0])
 
         room = self._room(sign)[:, -1]
-        start = np.where(first < self.largest, first, self._guess())
+        start = np.where(first < self.largest, first, self.guess)
         sizes = searched(
             seen,
             np.maximum(start, 1e-300),
@@ -298,7 +293,7 @@ class SpotCase:
             )
         delay_s = on_release = None
         if half.size is not None and found.rows is not None:
-            delay_s, on_release = self._when(view, found, half.size, judgeable)
+            delay_s, on_release = self._when(view, found.rows, half.size, judgeable)
         return BlindSpot(
             tag=self.target.name,
             shape=self.shape.name,
@@ -306,7 +301,7 @@ class SpotCase:
             duration_s=duration_s,
             rule=view.rule.name,
             outcome=outcome,
-            unit=self._unit(),
+            unit=_UNITS.get(self.shape.unit, self.target.tags[0].unit or ""),
             half=half,
             most=most,
             largest=self.largest,
@@ -328,12 +323,14 @@ class SpotCase:
         return np.asarray(counts)
 
     def _when(
-        self, view: PlaceRule, found: "PlaceSizes", size: float, judgeable: Bools
+        self, view: PlaceRule, rows: Floats, size: float, judgeable: Bools
     ) -> tuple[float | None, float | None]:
-        """Return the median delay at a size, and the share of alarms on release."""
-        assert found.rows is not None  # noqa: S101
+        """Return the median delay at a size, and the share of alarms on release.
+
+        `rows` has the size from which on each row rings.
+        """
         grid = view.grid
-        rings = np.abs(found.rows[judgeable]) <= size
+        rings = np.abs(rows[judgeable]) <= size
         inside = rings & grid.is_judged
         is_seen = np.asarray(inside.any(axis=1))
         step_s = self.falsifier.telemetry.step_s * self.falsifier.telemetry.every
@@ -350,13 +347,10 @@ class SpotCase:
         self, view: PlaceRule, change: Change, duration_s: float
     ) -> BlindSpot:
         """Return how often a shape without a size is seen."""
-        raised = view.raises(change)
-        judgeable = self.judgeable(view)
-        found = PlaceSizes(
-            sizes=np.ones(len(judgeable)), rows=np.where(raised, 0.0, np.inf)
-        )
+        raised, judgeable = view.raises(change), self.judgeable(view)
         seen = _is_seen(view, raised)[judgeable]
-        delay_s, on_release = self._when(view, found, 1.0, judgeable)
+        rows = np.where(raised, 0.0, np.inf)
+        delay_s, on_release = self._when(view, rows, 1.0, judgeable)
         return BlindSpot(
             tag=self.target.name,
             shape=self.shape.name,
@@ -373,24 +367,10 @@ class SpotCase:
 
     def _at(self, sizes: Floats, share: float) -> SizeAt:
         """Return the size seen in a share of places, with its interval."""
-        if not len(sizes):
-            return SizeAt(size=None, low=None, high=None, of_range=None)
-        size, low, high = quantile_sizes(sizes, share)
-        is_known = bool(np.isfinite(size))
-        return SizeAt(
-            size=size if is_known else None,
-            low=low if np.isfinite(low) else None,
-            high=high if np.isfinite(high) else None,
-            of_range=self.shape.of_range(size, self.target.tags[0])
-            if is_known
-            else None,
-        )
-
-    def _unit(self) -> str:
-        unit = self.shape.unit
-        if unit is SizeUnit.TAG:
-            return self.target.tags[0].unit or ""
-        return "%" if unit is SizeUnit.PERCENT else "sd"
+        size, low, high = map(finite, quantile_sizes(sizes, share))
+        tag = self.target.tags[0]
+        of_range = None if size is None else self.shape.of_range(size, tag)
+        return SizeAt(size=size, low=low, high=high, of_range=of_range)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

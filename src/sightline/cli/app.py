@@ -20,9 +20,10 @@ from sightline.cli.evaluate import (
     report_command,
 )
 from sightline.cli.lint import lint_command
-from sightline.cli.rules import apply_command, commission_command, watch_command
+from sightline.cli.rules import apply_command, commission_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
+from sightline.cli.watch import alarm_command, watch_command
 
 
 class Command(TyperCommand):
@@ -78,6 +79,7 @@ app.command("cache", cls=Command)(catalogue.cache_command)
 app.command("run", cls=Command)(run_command)
 app.command("study", cls=Command)(study_command)
 app.command("watch", cls=Command)(watch_command)
+app.command("alarm", cls=Command)(alarm_command)
 
 
 def _print_version(wanted: bool) -> None:

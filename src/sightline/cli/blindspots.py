@@ -18,6 +18,7 @@ from sightline.cli.console import (
 from sightline.cli.study import plan_for, run_plan
 from sightline.errors import StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
+from sightline.text import span_s
 
 if TYPE_CHECKING:
     from sightline.blindspots.result import BlindSpots
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
 
-_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 _DEFAULT_DETECTOR = "var"
 
 _Place = Annotated[
@@ -118,7 +118,7 @@ def blindspots_command(
       sightline blindspots study/ --detector gdn --what-if attacks.csv
       sightline blindspots residuals.npz --budget 1/week --out blind
     """
-    from sightline.blindspots.find import read_attacks, read_shapes
+    from sightline.blindspots.files import read_attacks, read_shapes
     from sightline.blindspots.places import DURATIONS_S
     from sightline.blindspots.search import SpotSettings
     from sightline.blindspots.shapes import SHAPES
@@ -163,15 +163,10 @@ def _listed(text: str) -> tuple[str, ...]:
 
 def _seconds(text: str) -> tuple[float, ...]:
     """Return durations such as ``1min,4h`` in seconds."""
-    import re
-
-    found = []
-    for part in _listed(text):
-        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h)?", part)
-        if match is None or not float(match[1]) > 0:
-            raise BadParameter(f"--durations takes times like 15min, 4h: {part!r}.")
-        found.append(float(match[1]) * _UNITS[match[2] or "s"])
-    return tuple(found)
+    try:
+        return tuple(span_s(part) for part in _listed(text))
+    except ValueError as error:
+        raise BadParameter(f"--durations: {error}") from None
 
 
 def _is_study(folder: Path) -> bool:
@@ -299,7 +294,7 @@ class _Search:
         from sightline.detectors import load_detector
         from sightline.storage import read_stream
         from sightline.study.cell import Cache
-        from sightline.study.manifest import study_cells
+        from sightline.study.collect import study_cells
 
         known = study_cells(folder)
         cells = [c for c in known if detector in (None, c.detector, c.name)]
@@ -348,8 +343,7 @@ class _Search:
         return made
 
     def _found(self, cell: _Searched, kept: Any, advance: Progress) -> "BlindSpots":
-        from sightline.blindspots.find import maker
-        from sightline.blindspots.search import SpotArena
+        from sightline.blindspots.search import SpotArena, maker
         from sightline.rules.limits import Budget
 
         advance(Step(StepKind.FALSIFYING, detail="alarm rules and places"))
@@ -382,8 +376,8 @@ class _Search:
     def _report(self) -> None:
         """Write the page of all results again."""
         from sightline.report import write_report
-        from sightline.study.collect import REPORT
-        from sightline.study.manifest import study_title
+        from sightline.study.collect import REPORT, title_and_primary
 
-        title = study_title(self.target)
-        write_report(self.target, self.target / REPORT, title=title)
+        title, primary = title_and_primary([self.target])
+        path = self.target / REPORT
+        write_report(self.target, path, title=title, primary=primary)

@@ -242,7 +242,7 @@ def audit_table(audit: "Audit") -> RenderableType:
     A number of rows that differs from the published one is printed in red. Errors come
     first, then warnings, notes, and checks that passed.
     """
-    from sightline.audit.codes import Severity
+    from sightline.audit.record import Severity
     from sightline.show.catalogue import files_table
 
     styles = {

@@ -31,6 +31,15 @@ NoCacheOption = Annotated[
     bool,
     Option("--no-cache", help="Neither read nor write Parquet copies of the files."),
 ]
+LabelSlopOption = Annotated[
+    float | None,
+    Option(
+        "--label-slop",
+        metavar="SECONDS",
+        min=0,
+        help="Seconds by which labels may begin late or end early; by default 60.",
+    ),
+]
 ProtocolOption = Annotated[
     str,
     Option(help="sightline, or paper: to the letter of the paper (docs/paper.md)."),

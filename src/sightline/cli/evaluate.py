@@ -17,6 +17,7 @@ from sightline.cli.console import (
     BudgetOption,
     DebugOption,
     JobsOption,
+    LabelSlopOption,
     ProtocolOption,
     console,
     door,
@@ -160,6 +161,7 @@ def evaluate_command(
     ignore: _Ignore = None,
     name: _Name = None,
     step: _Step = None,
+    label_slop: LabelSlopOption = None,
     estimator: _Estimator = "ledoit-wolf",
     detector: _Detector = None,
     cluster: _Cluster = None,
@@ -198,7 +200,7 @@ def evaluate_command(
     with door(debug=debug, writes=[out]):
         from sightline.cli.summary import summary
         from sightline.evaluation.pipeline import evaluate
-        from sightline.evaluation.protocol import protocol_named
+        from sightline.evaluation.result import protocol_named
         from sightline.metrics.alarm_figures import chosen_figures
         from sightline.rules.limits import Budget
         from sightline.storage import (
@@ -219,6 +221,7 @@ def evaluate_command(
         measure = partial(
             evaluate,
             guard=guard,
+            label_slop_s=label_slop,
             protocol=chosen,
             estimator=estimator,
             nonfinite="drop" if drop_nonfinite else "error",
@@ -396,7 +399,7 @@ def report_command(
         what_remains,
         write_report,
     )
-    from sightline.study.manifest import study_title
+    from sightline.study.collect import title_and_primary
 
     if (keep_times or keep_plant) and not redact:
         raise BadParameter("--keep-times and --keep-plant need --redact.")
@@ -407,14 +410,16 @@ def report_command(
             raise FileError(
                 f"{path}: exists already: choose another --out, or pass --overwrite."
             )
+        own_title, primary = title_and_primary(folders)
         write_report(
             folders,
             path,
             redact=redact,
             keep_times=keep_times,
             keep_plant=keep_plant,
-            title=title or (study_title(folders[0]) if len(folders) == 1 else None),
+            title=title or own_title,
             figures=bool(figures),
+            primary=primary,
         )
         screen = console()
         screen.print(f"Written: {path}", soft_wrap=True)
@@ -486,6 +491,13 @@ def compare_command(
             help="Folder for the tables, figures and findings of a paper.",
         ),
     ] = None,
+    primary: Annotated[
+        str | None,
+        Option(
+            help="Figure the detectors are judged by, named before you look; by "
+            "default the study's, else mean_segment_auc."
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier file or write-up.")
     ] = False,
@@ -494,7 +506,8 @@ def compare_command(
     """Compare detectors: differences, agreement, and whether a ranking transfers.
 
     Results of one detector on one testbed count as its seeds. Detectors are paired by
-    attack and by time, so that row rates do not matter; p is corrected over all pairs.
+    attack and by time, so that row rates do not matter; p and interval are corrected
+    over all pairs in the primary figure, and over all pairs in all other figures.
 
     \b
     Examples:
@@ -505,11 +518,13 @@ def compare_command(
     from sightline.comparison.compare import compare
     from sightline.paper import write_up
     from sightline.storage import read_results, write_json
+    from sightline.study.collect import title_and_primary
 
     with door(debug=debug, writes=[out, write_up_to]):
         with progress_bar("Comparing") as advance:
             results = read_results(folders)
-            compared = compare(results, progress=advance)
+            judged_by = primary or title_and_primary(folders)[1]
+            compared = compare(results, primary=judged_by, progress=advance)
         if out is not None:
             write_json(compared.to_dict(), out, overwrite=overwrite)
         messages: list[str] = []

@@ -1,4 +1,4 @@
-"""The commands on alarm rules: `commission`, `apply` and `watch`, which is for cron."""
+"""The commands on alarm rules: `commission` and `apply`."""
 
 import csv
 import json
@@ -15,7 +15,13 @@ from rich.console import RenderableType
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
-from sightline.cli.console import DebugOption, JobsOption, console, door
+from sightline.cli.console import (
+    DebugOption,
+    JobsOption,
+    LabelSlopOption,
+    console,
+    door,
+)
 from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.text import (
@@ -34,6 +40,8 @@ if TYPE_CHECKING:
     from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
+# Exit code where no rule is written, because the decision is not to take one yet.
+NO_DECISION = 4
 DETECTOR_FILE = "detector.npz"
 # Tags of drift that the terminal shows.
 _MOST_TAGS = 5
@@ -65,7 +73,8 @@ _Rules = Annotated[
     Option(metavar="NAME", help="A further rule, such as cusum; may be repeated."),
 ]
 _Choose = Annotated[
-    str | None, Option(metavar="NAME", help="The rule to write; else 'all'.")
+    str | None,
+    Option(metavar="NAME", help="The rule to write, whatever is decided."),
 ]
 _Without = Annotated[
     list[str] | None,
@@ -112,6 +121,7 @@ def commission_command(
     train: _TrainToo = False,
     detector: _Detector = None,
     step: _StepOption = None,
+    label_slop: LabelSlopOption = None,
     jobs: JobsOption = None,
     overwrite: _Overwrite = False,
     blind_spots: _BlindSpots = False,
@@ -121,7 +131,8 @@ def commission_command(
 
     Limits are set on attack-free rows before the split alone. OUT gets rules.csv (all
     rules), the picture curve.pdf, .svg and .png, and the chosen rule as rule.json and
-    rule.py (needs numpy alone).
+    rule.py (needs numpy alone). Where the decision is to train again or to review
+    episodes first, no rule is written, with exit code 4, unless --choose names one.
 
     \b
     Examples:
@@ -142,6 +153,7 @@ def commission_command(
                 stream,
                 calm,
                 step=step,
+                label_slop=label_slop,
                 budget=budget,
                 until=until,
                 **({} if first is None else {"first": first}),
@@ -164,14 +176,22 @@ def commission_command(
         for note in (*made.facts.notes, *notes):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+        screen.print(made.facts.advice, soft_wrap=True)
+        if made.has_rule:
+            screen.print(
+                "What the rule could not see: `sightline blindspots`.", soft_wrap=True
+            )
+            return
         screen.print(
-            "What the rule could not see: `sightline blindspots`.", soft_wrap=True
+            "No rule was written: name one with --choose to take it all the same.",
+            soft_wrap=True,
         )
+    raise Exit(NO_DECISION)
 
 
 def _blindness(made: "Commissioning") -> str:
     """Return how blind each rule is, in residual space, in one sentence."""
-    from sightline.blindspots.find import blindness_of_rules
+    from sightline.blindspots.search import blindness_of_rules
 
     try:
         blindness = blindness_of_rules(made.source.stream, made)
@@ -217,6 +237,7 @@ def _commissioned(
     *,
     until: str | None,
     step: float | None,
+    label_slop: float | None,
     **settings: object,
 ) -> "Commissioning":
     """Read the streams and make the rules."""
@@ -227,6 +248,8 @@ def _commissioned(
         stream = read_stream(path)
         if step is not None:
             stream = stream.replace(step_s=step)
+        if label_slop is not None:
+            stream = stream.replace(label_slop_s=label_slop)
         moment = None
         if until is not None:
             try:
@@ -269,16 +292,19 @@ def _write_commissioning(
         rows = list(rule_rows(made.facts))
         _write_csv(folder / "rules.csv", rows, list(rows[0]))
         saved = None
-        if detector is None:
+        if not made.has_rule:
+            detector = None
+        elif detector is None:
             notes.append(
                 "No saved detector is known, so the rule reads residuals alone: name "
                 "one with --detector to apply it to telemetry."
             )
-        else:
+        if detector is not None:
             saved = folder / DETECTOR_FILE
             shutil.copyfile(detector, saved)
-        write_rule(made, folder / "rule.json", detector=saved)
-        write_script(folder / "rule.py")
+        if made.has_rule:
+            write_rule(made, folder / "rule.json", detector=saved)
+            write_script(folder / "rule.py")
         if not write_rule_figure(made.facts, folder):
             notes.append("curve.svg was not written: no attack is among judged rows.")
         return sorted(path.name for path in folder.iterdir()), notes
@@ -441,69 +467,3 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     )
     moved = RecordTable("Tags that have moved", DRIFT, drift.moved[:_MOST_TAGS])
     return [*(Text(line) for line in lines), *with_legend(moved)]
-
-
-# --- Watch ----------------------------------------------------------------------------
-
-
-def watch_command(
-    rule: Annotated[Path, Argument(help="The rule.json, or the folder that holds it.")],
-    folder: Annotated[Path, Option("--folder", help="Folder in which exports arrive.")],
-    state: Annotated[
-        Path, Option("--state", help="SQLite file that remembers everything.")
-    ],
-    detector: Annotated[
-        Path | None,
-        Option("--detector", help="Saved detector, if not where the rule says."),
-    ] = None,
-    residuals: Annotated[
-        bool,
-        Option("--residuals", help="The tables hold residuals, not telemetry."),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        Option("--out", help="Folder of page, metrics and lines; else the state's."),
-    ] = None,
-    debug: DebugOption = False,
-) -> None:
-    """Read new exports of a folder, and list the alarms of a rule.
-
-    Meant for cron: a run reads only files that it has not read yet, in order of their
-    time, and goes on where the last run stopped. It writes week.html (the last seven
-    days), sightline.prom (metrics for Prometheus) and episodes.jsonl (a line for each
-    alarm that has ended). Telemetry passes through the saved detector of the rule.
-
-    Exit code 3 if the last seven days broke the rule's promise, 1 if a file could not
-    be read (the others were).
-
-    \b
-    Example:
-      sightline watch rule --folder exports --state watch.db
-    """
-    from sightline.operation.watch import PAGE, watch_folder
-
-    with door(debug=debug), progress_bar(folder.name) as advance:
-        done = watch_folder(
-            rule,
-            folder,
-            state,
-            detector=detector,
-            residuals=residuals,
-            out=out,
-            progress=advance,
-        )
-    screen, errors = console(), console(stderr=True)
-    for notice in done.notices:
-        errors.print(notice, soft_wrap=True)
-    read = f"{plural(len(done.read), 'file')} read"
-    waiting = f", {names(done.waiting, 3)} left" if done.waiting else ""
-    ended = f"{plural(done.alarms, 'alarm')} ended"
-    screen.print(f"{read}{waiting}; {ended}.", soft_wrap=True)
-    if done.week is not None:
-        for sentence in done.week.sentences():
-            screen.print(sentence, soft_wrap=True)
-        screen.print(f"Wrote {(out or state.parent) / PAGE}", soft_wrap=True)
-    if done.is_broken:
-        raise Exit(BROKEN_PROMISE)
-    if done.broken:
-        raise Exit(1)

@@ -1,25 +1,31 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
 from rich.text import Text
-from typer import Argument, BadParameter, Option
+from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.show.terminal import bullets, facts
-from sightline.text import exact, names
+from sightline.text import exact, names, plural
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
+    from sightline.testbeds.own_plant.look import Export
     from sightline.testbeds.own_plant.proposal import Proposal
     from sightline.testbeds.own_plant.settings import ColumnNames
 
+# Exit code if tags were left out.
+TAGS_DROPPED = 5
 # Tables that are larger are announced before they are written.
 _LARGE_BYTES = 100_000_000
 
@@ -46,6 +52,13 @@ def start_command(
     step: Annotated[
         float | None, Option(min=0.001, help="Seconds between rows.")
     ] = None,
+    split: Annotated[
+        str | None,
+        Option(metavar="TIME", help="When test begins, such as '2026-03-01 06:00'."),
+    ] = None,
+    accept_dropped: Annotated[
+        bool, Option("--accept-dropped", help="Exit code 0 although tags are left out.")
+    ] = False,
     column: Annotated[
         list[str] | None,
         Option(
@@ -80,23 +93,24 @@ def start_command(
             )
         columns = _columns(column or [])
         with progress_bar("Reading") as advance, options_named("--column {}=NAME"):
-            seen = []
+            seen, refusals = [], []
             for k, path in enumerate(exports):
                 advance(Step(StepKind.READING, k, len(exports), path.name))
-                seen.append(
-                    look_at(
-                        path,
-                        timezone=timezone,
-                        time_format=time_format,
-                        columns=columns,
-                    )
-                )
+                stated = {"timezone": timezone, "time_format": time_format}
+                try:
+                    seen.append(look_at(path, **stated, columns=columns))
+                except FileError as error:
+                    refusals.append(str(error))
+            if refusals:
+                # All of them in one round, each kind once.
+                raise FileError(" ".join(by_kind(refusals)))
             proposal = propose(
                 seen,
                 timezone=timezone,
                 time_format=time_format,
                 incidents=incidents,
                 step_s=step,
+                split_s=None if split is None else _split_time(split, timezone, seen),
             )
         screen = console()
         pairs = proposal.understood.items()
@@ -115,8 +129,30 @@ def start_command(
                 proposal = replace(proposal, missing_values=missing)
                 write_plant(proposal, partial)
                 audit = _audit(partial, folder)
-            write_plant(proposal, partial, remedies=_remedies(audit))
+            steps = {
+                tag.name: step
+                for tag in audit.recording.tags
+                if (step := tag.train.resolution) is not None
+            }
+            write_plant(proposal, partial, remedies=_remedies(audit), resolutions=steps)
         screen.print(_result(proposal, audit, folder))
+    if proposal.left_out and not accept_dropped:
+        raise Exit(TAGS_DROPPED)
+
+
+def _split_time(text: str, timezone: str | None, seen: "Sequence[Export]") -> float:
+    """Return the time at which test begins, on the clock of the exports."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise BadParameter(
+            f"--split {text!r} is no time: write it like 2026-03-01 or "
+            "'2026-03-01 06:00'."
+        ) from None
+    if moment.tzinfo is None:
+        zone = timezone if timezone and seen[0].is_utc else "UTC"
+        moment = moment.replace(tzinfo=ZoneInfo(zone))
+    return moment.timestamp()
 
 
 def _columns(stated: Sequence[str]) -> "ColumnNames":
@@ -163,6 +199,27 @@ def _remedies(audit: "Audit") -> list[str]:
     ]
 
 
+def by_kind(notices: Sequence[str]) -> list[str]:
+    """Return one line for each kind of remark, with the number of files it is about.
+
+    Examples
+    --------
+    >>> by_kind(["a.csv: 3 rows are late.", "b.csv: 40 rows are late.", "c.csv: Fine."])
+    ['a.csv: 3 rows are late. (And 1 file more.)', 'c.csv: Fine.']
+    """
+    kinds: dict[str, list[str]] = {}
+    for notice in notices:
+        _, colon, text = notice.partition(": ")
+        kind = re.sub(r"[\d.,:-]+|\b(is|are|was|were)\b|s\b", "#", text)
+        kinds.setdefault(kind if colon else notice, []).append(notice)
+    return [
+        same[0]
+        if len(same) == 1
+        else f"{same[0]} (And {plural(len(same) - 1, 'file')} more.)"
+        for same in kinds.values()
+    ]
+
+
 def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableType:
     """Return what to check, what the audit found, what was written and what is next."""
     checks = list(proposal.checks)
@@ -173,8 +230,22 @@ def _result(proposal: "Proposal", audit: "Audit", folder: Path) -> RenderableTyp
             f"{codes} look like fault codes and are read as missing: missing_values in "
             "plant.toml; take them out if they are measured.",
         )
-    notes = [*proposal.notices, *audit.recording.notices]
+    notes = by_kind([*proposal.notices, *audit.recording.notices])
+    kept = len(proposal.tags) - len(proposal.left_out)
+    loud = []
+    if proposal.left_out:
+        reasons = [f"{tag} ({why})" for tag, why in proposal.left_out.items()]
+        loud.append(
+            f"{kept} of {len(proposal.tags)} tags left. Left out: {names(reasons, 8)}."
+        )
+    if proposal.n_in_train:
+        loud.append(
+            f"Error: {proposal.n_in_train} of {proposal.n_incidents} incidents lie in "
+            "the training part and are not judged: choose another time with --split, "
+            "or leave it out."
+        )
     parts = [
+        *(Text(line, style="bold red") for line in loud),
         *bullets("What was done while reading", notes),
         *bullets("What the audit found", _remedies(audit)),
         *bullets("What to check", checks),

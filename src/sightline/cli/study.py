@@ -1,7 +1,7 @@
 """The commands that run detectors on testbeds: `run`, `study` and `demo`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib.resources import as_file, files
@@ -27,13 +27,11 @@ from sightline.cli.console import (
 )
 from sightline.errors import StreamError
 from sightline.progress import Step, StepKind
-from sightline.show.table import Column, Columns, RecordTable
 from sightline.show.terminal import rendered
-from sightline.text import duration, mean_count, share
+from sightline.text import duration, share
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
-    from sightline.report.overview import GlanceRow
     from sightline.study.cell import Board, CellStatus
     from sightline.study.collect import Study
     from sightline.study.plan import StudyPlan
@@ -141,7 +139,7 @@ def run_command(
         raise BadParameter(
             "name one testbed or folder: sightline run FOLDER, or --testbed NAME."
         )
-    from sightline.evaluation.protocol import protocol_named
+    from sightline.evaluation.result import protocol_named
 
     with door(debug=debug):
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
@@ -260,7 +258,7 @@ def study_command(
       sightline study studies/paper.toml --explain
       sightline study plan.toml --dry-run
     """
-    from sightline.evaluation.protocol import protocol_named
+    from sightline.evaluation.result import protocol_named
     from sightline.study.plan import read_plan
 
     with door(debug=debug):
@@ -404,7 +402,7 @@ def run_plan(
 
 def explained(plan: "StudyPlan") -> RenderableType:
     """Return what a plan would run: rows, trimming, settings and who states them."""
-    from sightline.study.explain import explain, plant_name, prepared_by
+    from sightline.study.plan import explain, plant_name, prepared_by
     from sightline.testbeds import list_testbeds
 
     cards = {card.name: card for card in list_testbeds()}
@@ -580,13 +578,14 @@ def study_summary(study: "Study") -> RenderableType:
     files are.
     """
     from sightline.show.comparison import figures_table
+    from sightline.show.rules import glance_table
     from sightline.study.collect import REPORT
 
     parts: list[RenderableType] = []
     if study.comparison is not None:
         for testbed in dict.fromkeys(row.testbed for row in study.at_a_glance):
             rows = [row for row in study.at_a_glance if row.testbed == testbed]
-            parts.append(_glance_table(testbed, rows))
+            parts.append(rendered(glance_table(testbed, rows)))
         parts.append(rendered(figures_table(study.comparison)))
     if 0 < len(study.at_a_glance) <= _MOST_ADVICE:
         parts.append(Text("What to check first", style="bold"))
@@ -611,53 +610,3 @@ def study_summary(study: "Study") -> RenderableType:
             )
         )
     return Group(*parts)
-
-
-def _glance_table(testbed: str, rows: "Sequence[GlanceRow]") -> Table:
-    """Return what each alarm rule detected on one testbed, in operators' words."""
-    from sightline.report.overview import delay_words, skill_words
-    from sightline.rules.advice import count_words
-
-    records: list[tuple[str, str, str, str, str]] = []
-    for row in rows:
-        for k, rule in enumerate(row.rules):
-            records.append(
-                (
-                    "" if k else row.detector,
-                    rule.rule,
-                    "\n".join(filter(None, [rule.found_text, rule.chance])),
-                    f"{rule.false_alarms}\n{rule.rate}",
-                    rule.delay,
-                )
-            )
-        if facts := row.commissioned:
-            outcome = facts.row(facts.chosen)
-            attacks, load = outcome.attacks, outcome.load
-            raised = (
-                f"raised {attacks.raised} of {attacks.n_attacks}\n"
-                f"{mean_count(attacks.raised_by_chance)} by chance, "
-                f"skill {skill_words(attacks.skill)}"
-            )
-            records.append(
-                (
-                    "",
-                    f"rule {outcome.name!r}\nfor {facts.budget},\nlater rows",
-                    raised if attacks.n_attacks else "",
-                    f"{count_words(load)}\n{share(load.share_of_time, 1)}",
-                    delay_words(attacks.delay_s),
-                )
-            )
-    columns: Columns[tuple[str, str, str, str, str]] = (
-        Column("detector", "detector", lambda r: r[0]),
-        Column("rule", "rule", lambda r: r[1], wrap=False),
-        Column(
-            "found", "attacks found,\nand by chance", lambda r: r[2], "r", wrap=True
-        ),
-        Column("alarms", "false alarms,\nshare of time", lambda r: r[3], "r"),
-        Column("delay", "typical\ndelay", lambda r: r[4], "r"),
-    )
-    has_seeds = any(row.n_seeds > 1 for row in rows)
-    first_seed = ", first seed of each" if has_seeds else ""
-    return rendered(
-        RecordTable(f"At a glance on {testbed}{first_seed}", columns, records)
-    )

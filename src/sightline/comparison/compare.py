@@ -9,24 +9,27 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts
 from sightline.comparison.differences import (
+    PRIMARY,
     Difference,
     MeanRanks,
     PairedTestbed,
     SeededInterval,
+    checked_primary,
 )
-from sightline.comparison.joint import joint_verdicts_on, telemetry_of
 from sightline.comparison.runs import (
     DetectorRuns,
     MatchedAttack,
     TestbedRuns,
     group_runs,
+    joint_verdicts_on,
+    telemetry_of,
 )
 from sightline.evaluation.result import Interval, plain
 from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
 from sightline.metrics.alarm_load import AlarmLoad
-from sightline.metrics.drawing import N_REPLICATES
+from sightline.metrics.intervals import N_REPLICATES
 from sightline.metrics.ranking import (
     FEWEST_RANKED,
     RankCorrelation,
@@ -160,7 +163,7 @@ class SideBySide:
         Names; the attack's is that of `sightline.comparison.runs.MatchedAttack`.
     joint_verdicts : dict
         By detector: the verdict in view of all detectors of the testbed, of the first
-        seed (`sightline.comparison.joint`). This is the one to show.
+        seed (`sightline.comparison.runs`). This is the one to show.
     verdicts, confidences, spaces : dict
         By detector, of its first seed: the verdict of the stream alone, how sure it is
         (None in results of earlier versions), and the residual space.
@@ -239,6 +242,8 @@ class Comparison(Shown):
         For each two detectors of a testbed.
     transfer : tuple of Transfer
         For each two testbeds.
+    primary : str
+        The figure that was named before; it is corrected over its pairs alone.
     differences : tuple of Difference
         For each two detectors of a testbed and each figure, on the attacks that both
         have.
@@ -275,6 +280,7 @@ class Comparison(Shown):
     rankings: tuple[Ranking, ...]
     agreement: tuple[Agreement, ...]
     transfer: tuple[Transfer, ...]
+    primary: str
     differences: tuple[Difference, ...]
     ranks: tuple[MeanRanks, ...]
     detections: tuple[Detections, ...]
@@ -303,6 +309,7 @@ def compare(
     *,
     n_replicates: int = N_REPLICATES,
     seed: int = 0,
+    primary: str = PRIMARY,
     progress: Progress | None = None,
 ) -> Comparison:
     """Compare detectors within testbeds, and their rankings across testbeds.
@@ -317,6 +324,9 @@ def compare(
         Draws of calm time and attacks.
     seed : int
         Seed of the draws: the same seed gives the same intervals.
+    primary : str
+        The figure that the detectors are judged by, named before anybody looked: it is
+        corrected for its pairs alone, all other figures for one another as well.
     progress : callable, optional
         Called with a `Step` after each result.
 
@@ -329,7 +339,8 @@ def compare(
     Raises
     ------
     SightlineError
-        If two evaluations cannot be told apart by their names, or one has no traces.
+        If two evaluations cannot be told apart by their names, one has no traces, or
+        no difference is measured in the primary figure.
 
     Examples
     --------
@@ -346,9 +357,9 @@ def compare(
     ...     evaluations.append(evaluate(stream, diagnosis=False))
     >>> row = compare(evaluations).differences[0]
     >>> row.figure, row.detectors, row.has_star
-    ('roc_auc', ('sharp', 'dull'), True)
+    ('mean_segment_auc', ('sharp', 'dull'), True)
     """
-    given = results_of(results, "compare")
+    given, primary = results_of(results, "compare"), checked_primary(primary)
     done, progress = count(1), progress or silent
 
     def tick() -> None:
@@ -358,7 +369,7 @@ def compare(
     studied = group_runs(given)
     paired = {
         runs.testbed: PairedTestbed(
-            runs, n_replicates=n_replicates, seed=seed, tick=tick
+            runs, n_replicates=n_replicates, seed=seed, primary=primary, tick=tick
         )
         for runs in studied
     }
@@ -400,6 +411,7 @@ def compare(
         rankings=tuple(row for row in rankings if row is not None),
         agreement=tuple(row for runs in studied for row in agreements(runs)),
         transfer=tuple(ranking_transfer(seeded)),
+        primary=primary,
         differences=tuple(differences),
         ranks=tuple(row for pairs in paired.values() for row in pairs.ranks()),
         detections=tuple(row for runs in studied for row in _detections(runs)),

@@ -1,46 +1,66 @@
-"""Differences of each two detectors of a testbed, from the same draws for both."""
+"""Differences of each two detectors of a testbed, from the same draws for both.
+
+Detectors may have their own row rates and leave out rows to warm up. Attacks are
+therefore those of the recording, by their times; attack-free time is cut into blocks of
+the clock, and a row is in the block of its time stamp. What is drawn, whole attacks and
+blocks, is then the same for all.
+"""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.comparison.clock import Clock, Drawing, timed_results
-from sightline.comparison.permutation import (
+from sightline.comparison.paired import (
+    FEWEST_ATTACKS,
     STAR_LEVEL,
-    Exchanges,
-    LargestDifferences,
-    PairedValues,
+    PairedFigure,
     critical_distance,
+    holm,
     joined_groups,
+    power_sentence,
     ranks_of,
 )
-from sightline.comparison.runs import DetectorRuns, TestbedRuns
-from sightline.data.arrays import Bools, Floats
+from sightline.comparison.runs import DetectorRuns, Span, TestbedRuns, spans_in
+from sightline.data.arrays import NORMAL, Bools, Floats
+from sightline.errors import StreamError
+from sightline.evaluation.measure import matched_windows
 from sightline.evaluation.result import Interval
 from sightline.figures import FIGURES, Figure
-from sightline.metrics.drawing import DrawnStream, Value
 from sightline.metrics.intervals import (
     MEANS,
+    Drawable,
+    DrawnStream,
+    Draws,
     Ends,
+    MatchedWindows,
+    Value,
     WeightedMean,
     Weighting,
+    block_of_calm,
+    draw,
     drift_ends,
     ends_of,
     interval_of,
+    log_of,
     weights_of,
 )
-from sightline.text import names
+from sightline.storage import Result
+from sightline.text import did_you_mean, names
 
+# The figure that a study is judged by, unless it names another beforehand.
+PRIMARY = Figure.MEAN_SEGMENT_AUC
 # Figures whose difference between two detectors is measured.
 PAIRED_FIGURES = (
+    Figure.MEAN_SEGMENT_AUC,
     Figure.ROC_AUC,
     Figure.PAUC_1,
     Figure.PAUC_5,
     Figure.AVERAGE_PRECISION,
-    Figure.MEAN_SEGMENT_AUC,
     Figure.P_FULL,
     Figure.F1,
     Figure.PRECISION,
@@ -49,12 +69,6 @@ PAIRED_FIGURES = (
 )
 # From this many seeds on their spread is part of an interval.
 FEWEST_SEEDS = 3
-# With fewer attacks no exchange within attacks is rare enough.
-FEWEST_ATTACKS = 6
-# "Could have been seen": with a star in four of five such studies.
-_POWER_SDS = 0.84
-# Beyond this many attacks a number says no more than "very many".
-MOST_NEEDED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,20 +86,23 @@ class Difference:
     difference : float
         First minus second, means over seeds. 0 if they do not differ.
     interval : tuple, optional
-        95% interval of the difference over all attacks of these kinds: the same draws
-        for both, and one more attack that only one of both sees.
+        Interval of the difference over all attacks of these kinds, as wide as the
+        correction for all that is tested together asks: with one pair the 95%
+        interval. None with fewer than five attacks.
     p : float, optional
-        Probability of so large a difference if the two could be exchanged within each
-        attack. None for figures that are no mean over attacks (AP, F1, precision).
+        Probability of so large a difference if the two were alike.
     p_adjusted : float, optional
-        The same for the largest difference of all pairs of the testbed in this figure,
-        so that it holds for all of them together.
+        The same, corrected (Holm): for all pairs of the testbed in the primary figure;
+        for all pairs in all other figures.
     n_attacks : int
         Attacks that both detectors have.
     better, worse, same : int, optional
-        Attacks on which the first does better, worse, and the same.
+        Attacks on which the first does better, worse, and the same; None for figures
+        that are no mean over attacks (AP, F1, precision).
     n_alone : tuple of int
         Attacks that only the first, and only the second detector has.
+    is_primary : bool
+        Whether this is the figure that was named before.
     seeds_in_interval : bool
         Whether the spread over seeds is part of the interval; it needs three seeds of
         both.
@@ -110,6 +127,7 @@ class Difference:
     worse: int | None
     same: int | None
     n_alone: tuple[int, int]
+    is_primary: bool
     seeds_in_interval: bool
     detectable: float | None
     n_needed: int | None
@@ -117,8 +135,10 @@ class Difference:
 
     @property
     def has_star(self) -> bool:
-        """Whether the two differ by more than chance, in view of all pairs."""
-        return self.p_adjusted is not None and self.p_adjusted <= STAR_LEVEL
+        """Whether the two differ by more than chance: the interval excludes 0."""
+        return self.interval is not None and (
+            self.interval[0] > 0 or self.interval[1] < 0
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +169,309 @@ class MeanRanks:
     n_attacks: int
 
 
+def checked_primary(name: str) -> str:
+    """Return the name of a figure if differences in it are measured.
+
+    Raises
+    ------
+    StreamError
+        If they are not.
+
+    Examples
+    --------
+    >>> checked_primary("roc_auc")
+    'roc_auc'
+    """
+    if name not in {figure.value for figure in PAIRED_FIGURES}:
+        raise StreamError(
+            f"`primary` must be a figure in which detectors are compared; got "
+            f"{name!r}: {did_you_mean(str(name), PAIRED_FIGURES)}"
+        )
+    return str(name)
+
+
+# ---- attacks and attack-free time on one clock ---------------------------------------
+
+_NO_WINDOWS = MatchedWindows(np.empty(0, np.int32), np.empty(0, np.bool_))
+
+
+@dataclass(frozen=True, eq=False)
+class Timed:
+    """A result with the time of its rows.
+
+    Parameters
+    ----------
+    result : Result
+        The result.
+    time : array of shape (n_rows,)
+        Time stamps in seconds; row numbers if no result of the testbed has any.
+    step : float
+        Seconds (or rows) a row stands for.
+    """
+
+    result: Result
+    time: Floats
+    step: float
+
+    @cached_property
+    def spans(self) -> list[Span]:
+        """Begin and end of each attack."""
+        segments = self.result.evaluation.segments
+        return spans_in(self.time, [(s.start, s.stop) for s in segments], self.step)
+
+    @property
+    def block_s(self) -> float:
+        """Seconds of a block of calm time."""
+        traces, facts = self.result.traces, self.result.evaluation.bootstrap
+        if facts is not None:
+            return facts.block * self.step
+        calm = log_of(traces.test_energy[traces.labels == NORMAL])
+        return block_of_calm(calm) * self.step
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """Results that are compared with each other, cut alike.
+
+    Parameters
+    ----------
+    drawables : dict
+        By result: its test cut into attacks and blocks. An attack of which it has no
+        row has 0 rows there.
+    steps : dict
+        By result: seconds a row stands for.
+    n_attacks, n_blocks : int
+        Attacks of the recording, and blocks of calm time.
+    joined : tuple of tuple of str
+        Attacks that count as one, as a coarse row of some detector joins them; by
+        their ids in the result that has most attacks.
+    """
+
+    drawables: dict[Result, Drawable]
+    steps: dict[Result, float]
+    n_attacks: int
+    n_blocks: int
+    joined: tuple[tuple[str, ...], ...] = ()
+
+    @classmethod
+    def of(cls, timed: Sequence[Timed]) -> "Clock":
+        """Cut results into the same attacks and blocks.
+
+        The block is the longest of all results, so that one set of draws serves all.
+        """
+        attack_of, n_attacks = _joined_attacks([one.spans for one in timed])
+        block_s = max(one.block_s for one in timed)
+        begin = min(float(one.time[0]) for one in timed)
+        numbers = [
+            np.where(
+                one.result.traces.labels == NORMAL,
+                np.floor((one.time - begin) / block_s),
+                -1.0,
+            )
+            for one in timed
+        ]
+        occupied = np.unique(np.concatenate([n[n >= 0] for n in numbers]))
+        drawables = {
+            one.result: _drawable(
+                one,
+                attacks,
+                np.where(number >= 0, np.searchsorted(occupied, number), -1).astype(
+                    np.int32
+                ),
+                block_s / one.step,
+                n_attacks,
+                len(occupied),
+            )
+            for one, attacks, number in zip(timed, attack_of, numbers, strict=True)
+        }
+        most = int(np.argmax([len(attacks) for attacks in attack_of]))
+        together: dict[int, list[str]] = {}
+        segments = timed[most].result.evaluation.segments
+        for attack, segment in zip(attack_of[most], segments, strict=True):
+            together.setdefault(attack, []).append(segment.id)
+        return cls(
+            drawables=drawables,
+            steps={one.result: one.step for one in timed},
+            n_attacks=n_attacks,
+            n_blocks=len(occupied),
+            joined=tuple(tuple(ids) for ids in together.values() if len(ids) > 1),
+        )
+
+    def has(self, runs: DetectorRuns) -> Bools:
+        """Return of which attacks every seed of a detector has rows."""
+        rows = [self.drawables[result].attack_rows for result in runs.results]
+        return np.asarray(np.all(np.array(rows) > 0, axis=0))
+
+    def seconds(self, result: Result) -> Floats:
+        """Return how long each attack lasts in the rows of a result."""
+        return self.drawables[result].attack_rows * self.steps[result]
+
+
+def timed_results(results: Sequence[Result]) -> list[list[Timed]]:
+    """Return results in groups whose rows have a common clock.
+
+    A result without time stamps has those of another with as many rows. Results of
+    which this is not known are compared by row number, if they have as many rows.
+    """
+    known = {
+        len(result.traces.labels): time
+        for result in reversed(results)
+        if (time := result.traces.test_time) is not None
+    }
+    groups: dict[int | None, list[Timed]] = {}
+    for result in results:
+        n_rows, step = len(result.traces.labels), result.evaluation.stream.step_s
+        own = result.traces.test_time
+        time = known.get(n_rows) if own is None else own
+        if time is None:
+            one = Timed(result, np.arange(float(n_rows)), 1.0)
+            groups.setdefault(n_rows, []).append(one)
+            continue
+        if not step or own is None:
+            steps = np.diff(time)
+            forward = steps[steps > 0]
+            step = float(np.median(forward)) if len(forward) else 1.0
+        groups.setdefault(None, []).append(Timed(result, time, step))
+    return list(groups.values())
+
+
+def _joined_attacks(spans: Sequence[Sequence[Span]]) -> tuple[list[list[int]], int]:
+    """Return the number of each result's attacks among those of the recording.
+
+    Attacks of different results that overlap are one; so are two that overlap the same
+    third.
+
+    Examples
+    --------
+    >>> _joined_attacks([[(0, 2), (3, 4), (9, 12)], [(0, 5)], [(9, 10), (11, 13)]])
+    ([[0, 0, 1], [0], [1, 1]], 2)
+    """
+    ordered = sorted(
+        (span, i, j) for i, own in enumerate(spans) for j, span in enumerate(own)
+    )
+    numbers = [[0] * len(own) for own in spans]
+    end, number = -np.inf, -1
+    for span, i, j in ordered:
+        if span[0] >= end:
+            number += 1
+        end = max(end, span[1])
+        numbers[i][j] = number
+    return numbers, number + 1
+
+
+def _drawable(
+    one: Timed,
+    attacks: Sequence[int],
+    block_of: npt.NDArray[np.int32],
+    block: float,
+    n_attacks: int,
+    n_blocks: int,
+) -> Drawable:
+    """Return the test of a result, cut into attacks and blocks of the clock."""
+    traces, segments = one.result.traces, one.result.evaluation.segments
+    attack_of = np.full(len(traces.labels), -1, np.int32)
+    d_full, windows = np.full(n_attacks, np.nan), [_NO_WINDOWS] * n_attacks
+    matched = matched_windows(
+        traces.segment_d_full,
+        traces.segment_group,
+        np.array([segment.length for segment in segments], np.int64),
+        traces.matched_d_full,
+        traces.matched_starts,
+        traces.matched_bounds,
+        block_of,
+    )
+    for k, number in enumerate(attacks):
+        attack_of[segments[k].start : segments[k].stop] = number
+        # Evidence adds up; the windows of both parts are compared with.
+        d_full[number] = np.nansum([d_full[number], traces.segment_d_full[k]])
+        windows[number] = windows[number] + matched[k]
+    tau99 = one.result.evaluation.probe.tau99
+    return Drawable.of(
+        traces.test_energy,
+        traces.test_energy > (np.inf if tau99 is None else tau99),
+        attack_of,
+        block_of,
+        block=block,
+        n_attacks=n_attacks,
+        n_blocks=n_blocks,
+        d_full=d_full,
+        windows=windows,
+    )
+
+
+class Drawing:
+    """Draws results of one clock, each once for every choice of attacks.
+
+    Parameters
+    ----------
+    clock : Clock
+        The results.
+    draws : Draws
+        What is drawn.
+    medians : bool
+        Whether the median energy of calm rows is needed.
+    tick : callable
+        Called after the draws of one result.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        draws: Draws,
+        *,
+        medians: bool = False,
+        tick: Callable[[], None],
+    ) -> None:
+        self.clock, self.draws = clock, draws
+        self._medians, self._tick = medians, tick
+        self._drawn: dict[tuple[Result, bytes], DrawnStream] = {}
+        self._draws: dict[bytes, Draws] = {}
+
+    def of(self, result: Result, kept: Bools) -> DrawnStream:
+        """Return what a result gives in every draw, with some of the attacks."""
+        own = self.clock.drawables[result]
+        key = (result, kept.tobytes())
+        if key not in self._drawn:
+            self._drawn[key] = draw(
+                _with_attacks(own, kept), self.draws_of(kept), medians=self._medians
+            )
+            self._tick()
+        return self._drawn[key]
+
+    def draws_of(self, kept: Bools) -> Draws:
+        """Return the draws for some of the attacks, the same object for all results."""
+        key = kept.tobytes()
+        if key not in self._draws:
+            self._draws[key] = self.draws.of_attacks(kept)
+        return self._draws[key]
+
+
+def _with_attacks(stream: Drawable, kept: Bools) -> Drawable:
+    """Return a stream as if it had only some of its attacks."""
+    if kept.all():
+        return stream
+    rows = kept[stream.attack]
+    new_number = (np.cumsum(kept) - 1).astype(np.int32)
+    # A row is tied if any kept row has the energy of the one before it.
+    group = np.cumsum(~stream.attack_tied)[rows]
+    return replace(
+        stream,
+        attack=new_number[stream.attack[rows]],
+        attack_tied=np.diff(group, prepend=-1) == 0,
+        above=stream.above[rows],
+        up_to=stream.up_to[rows],
+        attack_rows=stream.attack_rows[kept],
+        attack_alarms=stream.attack_alarms[kept],
+        d_full=None if stream.d_full is None else stream.d_full[kept],
+        windows=None
+        if stream.windows is None
+        else [one for one, keep in zip(stream.windows, kept, strict=True) if keep],
+    )
+
+
+# ---- detectors compared --------------------------------------------------------------
+
+
 class PairedTestbed:
     """All detectors of one testbed, drawn on one clock.
 
@@ -158,6 +481,8 @@ class PairedTestbed:
         The detectors.
     n_replicates, seed : int
         Number of draws, and the seed that makes them reproducible.
+    primary : str
+        The figure that was named before.
     tick : callable
         Called after the draws of one result.
     """
@@ -168,9 +493,11 @@ class PairedTestbed:
         *,
         n_replicates: int,
         seed: int,
+        primary: str,
         tick: Callable[[], None],
     ) -> None:
         self.runs, self._n, self._seed, self._tick = runs, n_replicates, seed, tick
+        self._primary = primary
         self._unpaired: dict[str, list[str]] = {}
 
     @cached_property
@@ -185,16 +512,14 @@ class PairedTestbed:
                 for one in self.runs.detectors
                 if all(result in clock.drawables for result in one.results)
             ]
-            drawing = Drawing(
-                clock,
-                n=self._n,
-                seed=self._seed,
-                # Only the interval of a drift over seeds needs them.
-                medians=any(len(one.results) > 1 for one in detectors),
-                tick=self._tick,
-            )
-            groups.append(_Compared(self.runs.testbed, detectors, drawing, self._seed))
+            groups.append(_Compared(self.runs.testbed, detectors, clock, self._drawing))
         return groups
+
+    def _drawing(self, clock: Clock, *, with_seeds: bool) -> Drawing:
+        """Return what draws results in pairs, or one detector's seeds."""
+        make = Draws.of if with_seeds else Draws.of_pairs
+        draws = make(clock.n_attacks, clock.n_blocks, n=self._n, seed=self._seed)
+        return Drawing(clock, draws, medians=with_seeds, tick=self._tick)
 
     def _group_of(self, runs: DetectorRuns) -> "_Compared | None":
         return next((one for one in self._groups if runs in one.detectors), None)
@@ -204,7 +529,9 @@ class PairedTestbed:
         rows: dict[tuple[str, str], list[Difference]] = {}
         if len(self.runs.detectors) < 2:
             return []
-        for row in (row for group in self._groups for row in group.differences()):
+        for row in (
+            row for group in self._groups for row in group.differences(self._primary)
+        ):
             rows.setdefault(row.detectors, []).append(row)
         found = []
         for a, b in combinations(self.runs.detectors, 2):
@@ -234,7 +561,7 @@ class PairedTestbed:
         """Return the mean ranks of detectors that share a clock and two attacks."""
         if len(self.runs.detectors) < 2:
             return []
-        rows = (group.mean_ranks() for group in self._groups)
+        rows = (group.mean_ranks(self._seed) for group in self._groups)
         return [row for row in rows if row is not None]
 
     def seeded_interval(self, runs: DetectorRuns, figure: str) -> "SeededInterval":
@@ -243,16 +570,15 @@ class PairedTestbed:
         stored = (evaluations[0].intervals or {}).get(figure)
         if len(runs.results) == 1 or (group := self._group_of(runs)) is None:
             return SeededInterval(stored, False)
-        drawing = group.drawing
-        kept = _kept(drawing.clock, [runs])
+        drawing = group.seed_drawing
+        kept = drawing.clock.has(runs)
         ends = _ends_over_seeds(runs, drawing, kept, None).get(figure)
         values = runs.values(figure)
         if ends is None or not values:
             return SeededInterval(None, False)
-        scale = int(kept.sum()) if figure == Figure.HITS else 1
-        low, high = FIGURES[figure].low, FIGURES[figure].high
+        low, high, scale = FIGURES[figure].low, FIGURES[figure].high, 1
         if figure == Figure.HITS:
-            high = scale
+            high = scale = int(kept.sum())
         interval = interval_of(
             float(np.mean(values)),
             Ends(scale * ends.low, scale * ends.high),
@@ -277,7 +603,7 @@ class PairedTestbed:
             for reason, pairs in self._unpaired.items()
         ]
         for group in self._groups if len(self.runs.detectors) > 1 else ():
-            joined = [" and ".join(ids) for ids in group.drawing.clock.joined]
+            joined = [" and ".join(ids) for ids in group.clock.joined]
             if joined:
                 notices.append(
                     f"{testbed}: in differences of detectors, attacks "
@@ -302,53 +628,57 @@ class _Compared:
         self,
         testbed: str,
         detectors: Sequence[DetectorRuns],
-        drawing: Drawing,
-        seed: int,
+        clock: Clock,
+        draw: Callable[..., Drawing],
     ) -> None:
-        self.testbed, self.detectors, self.drawing = testbed, detectors, drawing
-        self.has = np.array([_kept(drawing.clock, [one]) for one in detectors])
-        self._seed = seed
+        self.testbed, self.detectors, self.clock = testbed, detectors, clock
+        self.has = np.array([clock.has(one) for one in detectors])
+        self._draw = draw
         self._ends: dict[tuple[object, ...], dict[str, Ends]] = {}
 
-    @property
-    def exchanges(self) -> Exchanges:
-        n_draws = len(self.drawing.draws) - 1
-        return Exchanges.of(self.has, n_draws, self._seed)
+    @cached_property
+    def drawing(self) -> Drawing:
+        """Draws for pairs."""
+        return self._draw(self.clock, with_seeds=False)
 
-    def differences(self) -> list[Difference]:
-        """Return the differences of each two detectors."""
+    @cached_property
+    def seed_drawing(self) -> Drawing:
+        """Draws with one more attack, for the mean over a detector's seeds."""
+        return self._draw(self.clock, with_seeds=True)
+
+    def differences(self, primary: str) -> list[Difference]:
+        """Return the differences of each two detectors, pair by pair.
+
+        The primary figure is corrected over its pairs, all others over all of theirs.
+        """
         pairs = [
             _Pair(self, i, j)
             for i, j in combinations(range(len(self.detectors)), 2)
             if (self.has[i] & self.has[j]).any()
         ]
-        if not pairs:
-            return []
-        exchanges, rows = self.exchanges, []
-        for figure in PAIRED_FIGURES:
-            mean, largest = MEANS.get(figure), None
-            paired: dict[tuple[int, int], PairedValues] = {}
-            if mean is not None:
-                paired = {
-                    (pair.i, pair.j): made
-                    for pair in pairs
-                    if (made := pair.values(mean)) is not None
-                }
-                if paired:
-                    values = np.array(
-                        [self.values(k, mean.value) for k in range(len(self.detectors))]
-                    )
-                    largest = LargestDifferences.of_pairs(values, paired, exchanges)
-            for pair in pairs:
-                of_pair = paired.get((pair.i, pair.j))
-                row = pair.difference(figure, of_pair, largest, exchanges)
-                rows += [row] if row is not None else []
-        order = {pair.labels: k for k, pair in enumerate(pairs)}
-        return sorted(rows, key=lambda row: order[row.detectors])
+        paired = {
+            (k, figure): made
+            for k, pair in enumerate(pairs)
+            for figure in PAIRED_FIGURES
+            if (made := pair.figure(figure)) is not None
+        }
+        rows = {}
+        for is_primary in (True, False):
+            keys = [key for key in paired if (key[1] == primary) is is_primary]
+            tested = [key for key in keys if pairs[key[0]].can_be_told_apart]
+            adjusted, levels = holm([paired[key].p for key in tested])
+            by_key = dict(zip(tested, zip(adjusted, levels, strict=True), strict=True))
+            # What a difference is tested at, at first.
+            first = STAR_LEVEL / max(len(tested), 1)
+            for key in keys:
+                rows[key] = pairs[key[0]].difference(
+                    key[1], paired[key], by_key.get(key), first, is_primary=is_primary
+                )
+        return [rows[key] for key in paired]
 
     def values(self, k: int, value: Value) -> Floats:
         """Return what each attack is worth to detector k, the mean over its seeds."""
-        own = np.full(self.drawing.clock.n_attacks, np.nan)
+        own = np.full(self.clock.n_attacks, np.nan)
         own[self.has[k]] = self.drawn_values(k, value, self.has[k])[0]
         return own
 
@@ -376,7 +706,7 @@ class _Compared:
             )
         return self._ends[key]
 
-    def mean_ranks(self) -> MeanRanks | None:
+    def mean_ranks(self, seed: int) -> MeanRanks | None:
         """Return the mean ranks over the attacks that all detectors have."""
         shared = self.has.all(axis=0)
         if len(self.detectors) < 2 or shared.sum() < 2:
@@ -386,8 +716,7 @@ class _Compared:
         ranks = ranks_of(values)
         means = ranks.mean(axis=1)
         order = np.argsort(means, kind="stable")
-        exchanges = Exchanges.of(self.has[:, shared], 1, self._seed)
-        critical = critical_distance(ranks, exchanges)
+        critical = critical_distance(ranks, seed)
         labels = [self.detectors[k].label for k in order]
         groups = joined_groups(means[order], critical)
         return MeanRanks(
@@ -413,7 +742,6 @@ class _Pair:
             int(np.sum(has_first & ~has_second)),
             int(np.sum(has_second & ~has_first)),
         )
-        self._ends: dict[str, Ends] | None = None
 
     @cached_property
     def weights(self) -> dict[Weighting, Floats]:
@@ -422,14 +750,14 @@ class _Pair:
         Its seconds in the rows of the finer of both; its matched windows, as a share
         of all, the mean of both.
         """
-        clock, drawing = self.compared.drawing.clock, self.compared.drawing
+        clock = self.compared.clock
         finer = min(
             (one.first for one in (self.first, self.second)),
             key=lambda result: clock.steps[result],
         )
         windows = np.zeros(int(self.kept.sum()))
         for one in (self.first, self.second):
-            number = drawing.clock.drawables[one.first].n_windows[self.kept]
+            number = clock.drawables[one.first].n_windows[self.kept]
             windows += number / max(number.sum(), 1.0)
         return {
             Weighting.ROWS: clock.seconds(finer)[self.kept],
@@ -437,87 +765,129 @@ class _Pair:
             Weighting.EQUAL: np.ones(int(self.kept.sum())),
         }
 
-    def values(self, mean: WeightedMean) -> PairedValues | None:
-        """Return what the attacks are worth to both; None if no attack has a value."""
-        drawn = [
+    @property
+    def can_be_told_apart(self) -> bool:
+        """Whether there are attacks enough for an interval."""
+        return int(self.kept.sum()) >= FEWEST_ATTACKS
+
+    def figure(self, figure: Figure) -> PairedFigure | None:
+        """Return what is compared in one figure; None if it is undefined."""
+        mean = MEANS.get(figure)
+        return self._other(figure) if mean is None else self._mean(figure, mean)
+
+    def _mean(self, figure: Figure, mean: WeightedMean) -> PairedFigure | None:
+        """Return a figure that is a mean over attacks."""
+        first, second = (
             self.compared.drawn_values(k, mean.value, self.kept)
             for k in (self.i, self.j)
-        ]
-        known = ~np.isnan(drawn[0][0] - drawn[1][0])
-        weight = np.where(known, self.weights[mean.weighting], 0.0)
-        if weight.sum() == 0:
-            return None
-        weight = weight / weight.sum()
-        differences = np.where(known, drawn[0] - drawn[1], 0.0) @ weight
-        n_draws = len(self.compared.drawing.draws) - 1
-        deviation = np.zeros(n_draws)
-        if len(differences) > 1:
-            deviation = np.nan_to_num(differences[1:] - differences[0])
-        by_attack = np.zeros((2, len(self.kept)))
-        by_attack[0, self.kept] = weight
-        by_attack[1, self.kept] = weight * np.where(
-            known, drawn[0][0] - drawn[1][0], 0.0
         )
-        return PairedValues(by_attack[0], by_attack[1], deviation)
+        known = ~np.isnan(first[0] - second[0]) & (self.weights[mean.weighting] > 0)
+        if not known.any():
+            return None
+        weight = self.weights[mean.weighting][known]
+        weight = weight / weight.sum()
+        drawn = (first - second)[:, known]
+        redrawn = drawn[1 + self.compared.clock.n_attacks :] @ weight
+        return PairedFigure(
+            weight=weight,
+            by_attack=drawn[0],
+            # A value that does not depend on attack-free time has one row.
+            deviation=np.nan_to_num(redrawn - drawn[0] @ weight)
+            if len(redrawn)
+            else np.zeros(1),
+            **self._over_seeds(figure),
+        )
 
-    def ends(self, figure: Figure) -> Ends | None:
-        """Return the difference in every draw; None where one has no such figure."""
-        if self._ends is None:
-            sides = [
-                self.compared.ends(k, self.kept, self.weights) for k in (self.i, self.j)
-            ]
-            self._ends = {
-                name: sides[0][name] - sides[1][name]
-                for name in sides[0].keys() & sides[1].keys()
-            }
-        return self._ends.get(figure)
+    def _other(self, figure: Figure) -> PairedFigure | None:
+        """Return a figure that is no mean, by what is left without each attack."""
+        drawn = [
+            self.compared.ends(k, self.kept, self.weights).get(figure)
+            for k in (self.i, self.j)
+        ]
+        if drawn[0] is None or drawn[1] is None:
+            return None
+        n_attacks = self.compared.clock.n_attacks
+        difference = drawn[0].low - drawn[1].low
+        weight = self.weights[Weighting.ROWS]
+        weight = weight / weight.sum()
+        without = difference[1 : 1 + n_attacks][self.kept]
+        if not np.isfinite(difference[0]):
+            return None
+        if len(weight) > 1 and not np.isfinite(without).all():
+            return None
+        by_attack = np.full(len(weight), difference[0])
+        if len(weight) > 1:
+            by_attack = (difference[0] - (1 - weight) * without) / weight
+        return PairedFigure(
+            weight=weight,
+            by_attack=by_attack,
+            deviation=np.nan_to_num(difference[1 + n_attacks :] - difference[0]),
+            estimate=float(difference[0]),
+            **self._over_seeds(figure),
+        )
+
+    def _over_seeds(self, figure: Figure) -> dict[str, Any]:
+        """Return the variance over seeds, if both detectors have enough of them."""
+        values = [one.values(figure) for one in (self.first, self.second)]
+        n = min(map(len, values))
+        if n < FEWEST_SEEDS:
+            return {}
+        scale = int(self.kept.sum()) if figure == Figure.HITS else 1
+        variance = sum(float(np.var(own, ddof=1)) for own in values) / scale**2
+        return {"seed_variance": variance / n, "n_seeds": n}
 
     def difference(
         self,
         figure: Figure,
-        paired: PairedValues | None,
-        largest: LargestDifferences | None,
-        exchanges: Exchanges,
-    ) -> Difference | None:
-        """Return the difference in one figure; None if it is undefined."""
-        ends = self.ends(figure)
-        if ends is None or not np.isfinite(ends.estimate):
-            return None
-        plain = interval_of(ends.estimate, ends, low=-np.inf, high=np.inf)
-        (low, high), has_seeds = self._with_seeds(figure, ends.estimate, plain)
-        tested = _Tested()
-        if paired is not None and largest is not None:
-            is_only = len(self.compared.detectors) == 2
-            tested = _Tested.of(paired, largest, exchanges, is_only=is_only)
+        paired: PairedFigure,
+        tested: tuple[float, float] | None,
+        first_level: float,
+        *,
+        is_primary: bool,
+    ) -> Difference:
+        """Return the difference in one figure.
+
+        Parameters
+        ----------
+        figure : Figure
+            The figure.
+        paired : PairedFigure
+            What is compared in it.
+        tested : tuple of float, optional
+            Corrected p and the level it is tested at; None with too few attacks.
+        first_level : float
+            The level at which the smallest p of all is tested.
+        is_primary : bool
+            Whether the figure was named before.
+        """
+        is_mean, n_attacks = figure in MEANS, int(self.kept.sum())
+        detectable, n_needed, interval = None, None, None
+        if tested is not None:
+            detectable = paired.detectable(first_level)
+            n_needed = paired.n_needed(first_level)
+            low, high = paired.interval(tested[1])
+            interval = (max(low, -1.0), min(high, 1.0))
+            n_needed = None if low > 0 or high < 0 else n_needed
+        better, worse = (int(np.sum(s * paired.by_attack > 0)) for s in (1, -1))
         return Difference(
             testbed=self.compared.testbed,
             detectors=self.labels,
             figure=figure.value,
-            difference=ends.estimate,
-            interval=None if low is None or high is None else (low, high),
-            n_attacks=int(self.kept.sum()),
+            difference=paired.difference,
+            interval=interval,
+            p=None if tested is None else paired.p,
+            p_adjusted=None if tested is None else tested[0],
+            n_attacks=n_attacks,
+            better=better if is_mean else None,
+            worse=worse if is_mean else None,
+            same=paired.n_attacks - better - worse if is_mean else None,
             n_alone=self.n_alone,
-            seeds_in_interval=has_seeds,
-            **vars(tested),
+            is_primary=is_primary,
+            seeds_in_interval=paired.n_seeds > 0,
+            detectable=detectable,
+            n_needed=n_needed,
+            power=power_sentence(n_attacks, detectable, n_needed),
         )
-
-    def _with_seeds(
-        self, figure: Figure, estimate: float, interval: Interval | None
-    ) -> tuple[tuple[float | None, float | None], bool]:
-        """Return the interval with the spread over seeds of both detectors."""
-        values = [one.values(figure) for one in (self.first, self.second)]
-        n = min(map(len, values))
-        if interval is None or n < FEWEST_SEEDS:
-            return interval or (None, None), False
-        scale = int(self.kept.sum()) if figure == Figure.HITS else 1
-        spread = sum(float(np.var(own, ddof=1)) for own in values) / scale**2
-        return _widened(interval, estimate, spread, n), True
-
-
-def _kept(clock: Clock, detectors: Sequence[DetectorRuns]) -> Bools:
-    """Return which attacks every seed of all these detectors has."""
-    has = [clock.has(result) for one in detectors for result in one.results]
-    return np.asarray(np.all(has, axis=0))
 
 
 def _ends_over_seeds(
@@ -566,100 +936,3 @@ def _widened(
     if high is None:
         return bottom, None
     return bottom, estimate + float(np.sqrt((high - estimate) ** 2 + more))
-
-
-@dataclass(frozen=True)
-class _Tested:
-    """What the exchange of two detectors says; see `Difference`."""
-
-    p: float | None = None
-    p_adjusted: float | None = None
-    better: int | None = None
-    worse: int | None = None
-    same: int | None = None
-    detectable: float | None = None
-    n_needed: int | None = None
-    power: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        pair: PairedValues,
-        largest: LargestDifferences,
-        exchanges: Exchanges,
-        *,
-        is_only: bool,
-    ) -> "_Tested":
-        """Test one pair; `is_only` if there is no other."""
-        n, total = pair.n_attacks, pair.total
-        p_adjusted = largest.p(total)
-        better, worse = (int(np.sum(sign * pair.difference > 0)) for sign in (1, -1))
-        swapped, detectable, n_needed = exchanges.swapped(pair), None, None
-        if n >= (FEWEST_ATTACKS if is_only else 2):
-            error = _standard_error(pair)
-            null_sd = float(np.sqrt(np.mean(swapped.moved**2)))
-            errors = largest.critical / null_sd if null_sd else 0.0
-            detectable = error * _detectable(errors, float(np.sum(pair.weight**2)))
-            if p_adjusted > STAR_LEVEL and total != 0:
-                needed = n * (error * (errors + _POWER_SDS) / abs(total)) ** 2
-                n_needed = int(np.clip(np.ceil(needed), n + 1, 10 * MOST_NEEDED))
-        return cls(
-            p=swapped.p(total),
-            p_adjusted=p_adjusted,
-            better=better,
-            worse=worse,
-            same=n - better - worse,
-            detectable=detectable,
-            n_needed=n_needed,
-            power=_power(n, detectable, n_needed),
-        )
-
-
-def _detectable(errors: float, s: float) -> float:
-    """Return the smallest difference that is seen in four of five studies.
-
-    In standard errors. A difference must exceed `errors` of them; but a difference d
-    widens what exchanges give, by ``sqrt(1 + s d^2)`` with s the sum of squared weights
-    of the attacks. So d is where ``d - 0.84`` is `errors` times that; without that
-    factor if there is no such d.
-
-    Examples
-    --------
-    >>> round(_detectable(1.96, 0.0), 2), round(_detectable(1.96, 0.05), 2)
-    (2.8, 3.27)
-    """
-    z, grows = _POWER_SDS, 1 - errors**2 * s
-    if grows <= 0:
-        return errors + z
-    return float((z + np.sqrt(z**2 - grows * (z**2 - errors**2))) / grows)
-
-
-def _standard_error(pair: PairedValues) -> float:
-    """Return the standard error of a difference: over attacks, and by calm time."""
-    known, n = pair.weight > 0, pair.n_attacks
-    around = pair.difference[known] - pair.weight[known] * pair.total
-    spread = float(np.sum(around**2)) * n / (n - 1) + float(np.var(pair.deviation))
-    return float(np.sqrt(spread))
-
-
-def _power(n_attacks: int, detectable: float | None, n_needed: int | None) -> str:
-    """Return in one sentence which difference could have been seen.
-
-    Examples
-    --------
-    >>> _power(26, 0.08, 110)
-    'With 26 attacks a difference of 0.08 could have been seen; to see this one takes
-     about 110 such attacks.'
-    """
-    attacks = f"{n_attacks} attack{'' if n_attacks == 1 else 's'}"
-    if detectable is None:
-        return f"With {attacks} no difference could have been seen: it takes 6."
-    start = f"With {attacks} a difference of {detectable:.2g} could have been seen"
-    if n_needed is None:
-        return f"{start}."
-    many = (
-        f"more than {MOST_NEEDED:,}"
-        if n_needed > MOST_NEEDED
-        else f"about {n_needed:,}"
-    )
-    return f"{start}; to see this one takes {many} such attacks."

@@ -29,6 +29,7 @@ from sightline.data.arrays import (
 )
 from sightline.data.recording import Recording, Role, expanded_rows, seconds
 from sightline.data.segments import Attack, breaks_kept
+from sightline.data.validity import Codes
 from sightline.errors import StreamError
 from sightline.text import names
 
@@ -272,6 +273,7 @@ def rows_of(recording: Recording, start: int, stop: int) -> Recording:
     return replace(
         recording,
         values=recording.values[rows],
+        validity=None if recording.validity is None else recording.validity[rows],
         labels=labels[rows],
         time=None if recording.time is None else recording.time[rows],
         breaks=np.append(0, inside - start),
@@ -290,7 +292,7 @@ def without_shared_time(train: Recording, test: Recording) -> Recording:
     """
     if train.time is None or test.time is None:
         return train
-    return _selected(train, ~np.isin(train.time, test.time))
+    return rows_selected(train, ~np.isin(train.time, test.time))
 
 
 def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
@@ -311,19 +313,20 @@ def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
             "All rows of train are labelled as attacks or ignored: nothing normal is "
             "left to learn from."
         )
-    return _selected(train, is_normal), [
+    return rows_selected(train, is_normal), [
         f"{left_out:,} rows of train are labelled as attacks or ignored and were left "
         "out of it."
     ]
 
 
-def _selected(recording: Recording, is_kept: Bools) -> Recording:
+def rows_selected(recording: Recording, is_kept: Bools) -> Recording:
     """Return some rows, without attacks; a break stands where rows were left out."""
     labels, breaks = _filled_in(recording)
     after = np.flatnonzero(~is_kept[:-1] & is_kept[1:]) + 1
     return replace(
         recording,
         values=recording.values[is_kept],
+        validity=None if recording.validity is None else recording.validity[is_kept],
         labels=labels[is_kept],
         time=None if recording.time is None else recording.time[is_kept],
         breaks=breaks_kept(np.union1d(breaks, after), is_kept),
@@ -355,6 +358,7 @@ def fill_gaps(recording: Recording, longest_s: float) -> Recording:
     return replace(
         recording,
         values=recording.values[row],
+        validity=None if recording.validity is None else recording.validity[row],
         labels=labels[row],
         time=recording.time[row] + since * recording.step_s,
         breaks=place[remaining],
@@ -405,6 +409,9 @@ def downsampled(
     return replace(
         recording,
         values=_sampled(recording, starts, every, sampling),
+        validity=None
+        if recording.validity is None
+        else block_codes(recording.validity, starts, every),
         labels=_labels(labels, starts, ends, label_rule),
         time=None
         if recording.time is None
@@ -465,6 +472,19 @@ def _sampled(
         blocks = values[starts[rows, None] + np.arange(every)][:, :, columns]
         last[rows, columns] = np.median(blocks, axis=1)
     return last
+
+
+def block_codes(codes: Codes, starts: Ints, every: int) -> Codes:
+    """Return one code for each block: the worst that at least half of its rows reach.
+
+    Examples
+    --------
+    >>> block_codes(np.array([[0], [4], [4], [0]], np.int8), np.array([0]), 4)
+    array([[4]], dtype=int8)
+    """
+    rows = np.minimum(starts[:, None] + np.arange(every), len(codes) - 1)
+    # In rising order, the first of the upper half.
+    return np.asarray(np.sort(codes[rows], axis=1)[:, every // 2], np.int8)
 
 
 def sampled_column(

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from sightline.data import arrays
 from sightline.data.arrays import Bools, Floats, Ints, Labels, Residuals
 from sightline.data.segments import Attack, resolve_breaks
+from sightline.data.validity import Codes, Unwatched, codes_of
 from sightline.data.zones import check_timezone
 from sightline.data.zones import stamp as stamp
 from sightline.errors import StreamError
@@ -58,6 +59,8 @@ class Tag:
         The unit of its values.
     low, high : float, optional
         The least and the largest reading that is possible, as of the instrument.
+    resolution : float, optional
+        The smallest step of its values.
 
     Raises
     ------
@@ -76,6 +79,7 @@ class Tag:
     unit: str | None = None
     low: float | None = field(default=None, repr=False)
     high: float | None = field(default=None, repr=False)
+    resolution: float | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Take a role that is given as text; refuse an empty range."""
@@ -145,6 +149,15 @@ class Recording(Shown):
         Origin of the values: file names and revision.
     prepared : Prepared
         What was done to its rows since they were measured; nothing by default.
+    validity : array of int8, shape (n_steps, n_channels), optional
+        The `Validity` of each cell. Not given: good where finite, else missing.
+    unwatched : sequence of Unwatched
+        Time whose rows were taken out, because nothing could be watched in them.
+    parts : int
+        Into how many parts a test is cut, each to be judged by a model of the others;
+        1 if train is another time, as usual. See `sightline.data.record_parts`.
+    label_slop_s : float, optional
+        Seconds by which labels may begin late or end early; see `ResidualStream`.
 
     Raises
     ------
@@ -172,6 +185,10 @@ class Recording(Shown):
     source: str = ""
     timezone: str | None = None
     prepared: Prepared = AS_MEASURED
+    validity: Codes | None = None
+    unwatched: tuple[Unwatched, ...] = ()
+    parts: int = 1
+    label_slop_s: float | None = None
 
     def __post_init__(self) -> None:
         """Check all fields, and derive labels, breaks and the step if not given."""
@@ -191,7 +208,13 @@ class Recording(Shown):
         time = None if self.time is None else arrays.check_series(self.time, "time")
         if time is not None:
             arrays.check_same_length(values=values, time=time)
+        if self.validity is not None and self.validity.shape != values.shape:
+            raise StreamError(
+                f"`validity` must have the shape of `values`, {values.shape}; got "
+                f"{self.validity.shape}."
+            )
         self.__dict__.update(
+            unwatched=tuple(self.unwatched),
             values=arrays.read_only(values),
             tags=tags,
             labels=arrays.read_only(labels),
@@ -200,6 +223,7 @@ class Recording(Shown):
             breaks=resolve_breaks(self.breaks, time, "breaks", n_steps),
             attacks=tuple(self.attacks),
             timezone=check_timezone(self.timezone),
+            label_slop_s=slop_from(self.label_slop_s),
         )
 
     @property
@@ -212,6 +236,10 @@ class Recording(Shown):
         """Number of steps."""
         return len(self.values)
 
+    def codes(self) -> Codes:
+        """Return the `Validity` of each cell."""
+        return codes_of(self.values) if self.validity is None else self.validity
+
     def _line(self) -> str:
         step = "" if self.step_s is None else f" of {duration(self.step_s)}"
         return (
@@ -219,6 +247,24 @@ class Recording(Shown):
             f"{plural(self.n_steps, 'step')}{step}, "
             f"{plural(len(self.attacks), 'attack')}"
         )
+
+
+def slop_from(label_slop_s: float | None) -> float | None:
+    """Return label slop in seconds; raise `StreamError` for what is none.
+
+    Examples
+    --------
+    >>> slop_from(30), slop_from(None)
+    (30.0, None)
+    """
+    if label_slop_s is None:
+        return None
+    if isinstance(label_slop_s, bool) or not 0 <= label_slop_s < np.inf:
+        raise StreamError(
+            "`label_slop_s` must be seconds, 0 or more, by which labels may begin late "
+            f"or end early; got {label_slop_s}."
+        )
+    return float(label_slop_s)
 
 
 # A shorter step is a mistake, and numbers of steps would not fit into 64 bits.
@@ -272,9 +318,6 @@ def forward_fill(
     *,
     is_missing: Bools | None = None,
     most_rows: float | Floats = np.inf,
-    clock: Floats | None = None,
-    is_bad: Bools | None = None,
-    most_after_bad: float = np.inf,
 ) -> tuple[Values, Ints]:
     """Replace missing cells by the last value of their channel in the same run.
 
@@ -291,12 +334,6 @@ def forward_fill(
         Which cells to fill; by default those that are nan.
     most_rows : float or array of shape (n_channels,)
         The largest age of a value that is carried on, in rows.
-    clock : array of shape (n_rows,), optional
-        The time of each row in units of a row, where rows are not evenly spaced.
-    is_bad : array of shape (n_rows, n_channels), optional
-        Missing cells that say the value is no longer known.
-    most_after_bad : float
-        The largest age of a value, in rows, once such a cell has followed it.
 
     Returns
     -------
@@ -319,19 +356,14 @@ def forward_fill(
         return values, counts
     filled = values.copy()
     rows = np.arange(len(values))
-    clock = rows.astype(np.float64) if clock is None else clock
     run_start = breaks[np.searchsorted(breaks, rows, side="right") - 1]
     limits = np.broadcast_to(most_rows, len(counts))
     for k in columns:
         last = np.maximum.accumulate(np.where(is_missing[:, k], -1, rows))
-        most: float | Floats = float(limits[k])
-        if is_bad is not None:
-            bad = np.maximum.accumulate(np.where(is_bad[:, k], rows, -1))
-            most = np.where(bad > last, min(most, most_after_bad), most)
         is_filled = (
             is_missing[:, k]
             & (last >= run_start)
-            & (clock - clock[last] <= most + 1e-6)
+            & (rows - last <= float(limits[k]) + 1e-6)
         )
         filled[is_filled, k] = values[last[is_filled], k]
         counts[k] = is_filled.sum()

@@ -20,7 +20,7 @@ from sightline.data.arrays import (
     check_alarms,
     check_series,
 )
-from sightline.data.recording import step_from
+from sightline.data.recording import slop_from, step_from
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows, finite_rows
 from sightline.data.segments import Attack, breaks_kept, name_segments, segments_of
 from sightline.data.stream_input import (
@@ -47,11 +47,13 @@ from sightline.showing import Shown
 from sightline.text import did_you_mean, plural
 
 NO_LABELS = "No labels were given: every test row is taken as attack-free."
+# The key of `meta` with the time at which each part begins; see `part_firsts`.
+PARTS_KEY = "parts_begin"
 # Changing one of these changes the notices about attacks and breaks.
 _NOTICED = {"labels", "segments", "test", "test_time", "test_breaks"}
 # Changing these alone needs no check of the rows.
 _FACTS = {"space", "name", "detector", "testbed", "step_s", "timezone", "meta"}
-_FACTS |= {"notices", "one_sided"}
+_FACTS |= {"notices", "one_sided", "label_slop_s"}
 
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
@@ -95,6 +97,10 @@ class ResidualStream(Shown):
         Names of the stream, of the detector that made it, and of the testbed.
     step_s : float, optional
         Seconds per row. Not given: the median step of `test_time`.
+    label_slop_s : float, optional
+        Seconds by which labels may begin late or end early, at least a row: rows that
+        close to an attack are not attack-free, and an alarm that starts that shortly
+        before it counts for it. Not given: 60. 0 takes labels as they are.
     timezone : str, optional
         Zone to show the time stamps in, which are then UTC: an IANA name, or "UTC".
         Not given: "UTC" if `test_time` is text with offsets, else unknown (the plant's
@@ -138,6 +144,7 @@ class ResidualStream(Shown):
     detector: str | None
     testbed: str | None
     step_s: float | None
+    label_slop_s: float | None
     timezone: str | None
     meta: Mapping[str, Any]
     notices: tuple[str, ...]
@@ -166,6 +173,7 @@ class ResidualStream(Shown):
         detector: str | None = None,
         testbed: str | None = None,
         step_s: float | None = None,
+        label_slop_s: float | None = None,
         timezone: str | None = None,
         meta: Mapping[str, Any] | None = None,
         notices: Sequence[str] = (),
@@ -195,6 +203,7 @@ class ResidualStream(Shown):
             "test_breaks": test_runs,
             "segments": check_attacks(segments, n_test),
             "step_s": step_from(step_s, test_s),
+            "label_slop_s": slop_from(label_slop_s),
             "timezone": check_timezone(timezone or zone_in_text(test_time)),
             "one_sided": check_one_sided(one_sided, len(channels)),
             "meta": dict(meta or {}),
@@ -284,8 +293,8 @@ class ResidualStream(Shown):
         ----------
         **changes
             Arguments of `ResidualStream`. If only facts change (name, detector,
-            testbed, space, step, meta, notices), nothing else is checked again; else
-            the whole stream is. New time stamps give new breaks and a new step,
+            testbed, space, step, slop, meta, notices), nothing else is checked again;
+            else the whole stream is. New time stamps give new breaks and a new step,
             unless these are given too.
 
         Raises
@@ -299,6 +308,7 @@ class ResidualStream(Shown):
             copy.__dict__.update(values | changes)
             copy.__dict__.update(
                 step_s=step_from(copy.step_s, self.test_time),
+                label_slop_s=slop_from(copy.label_slop_s),
                 timezone=check_timezone(copy.timezone),
                 one_sided=check_one_sided(copy.one_sided, copy.p),
                 meta=dict(copy.meta or {}),
@@ -321,6 +331,17 @@ class ResidualStream(Shown):
     def p(self) -> int:
         """Number of residual channels."""
         return len(self.channels)
+
+    @property
+    def part_firsts(self) -> Ints:
+        """First test row of each part that a model of the other parts judges.
+
+        Empty if one model judges all rows, as usual.
+        """
+        begins = np.asarray(self.meta.get(PARTS_KEY, ()), np.float64)
+        if self.test_time is None:
+            return np.zeros(0, np.int64)
+        return np.searchsorted(self.test_time, begins).astype(np.int64)
 
     def attack_segments(self) -> list[Attack]:
         """Return the labelled attack runs of the test rows, with their identities.

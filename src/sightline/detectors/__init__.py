@@ -19,11 +19,11 @@ from sightline.detectors.baselines import (
     VectorAutoregression,
 )
 from sightline.detectors.conformance import ConformanceError, check_detector
-from sightline.detectors.fusagnet.detector import FuSAGNet
-from sightline.detectors.gdn.detector import GDN
-from sightline.detectors.geco.detector import GeCo
-from sightline.detectors.nsibf.detector import NSIBF
-from sightline.detectors.tranad.detector import TranAD
+from sightline.detectors.fusagnet import FuSAGNet
+from sightline.detectors.gdn import GDN
+from sightline.detectors.geco import GeCo
+from sightline.detectors.nsibf import NSIBF
+from sightline.detectors.tranad import TranAD
 from sightline.errors import FileError, StreamError
 from sightline.plugins import Registry
 from sightline.text import did_you_mean

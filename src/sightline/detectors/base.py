@@ -6,10 +6,11 @@ a label.
 """
 
 import difflib
+import hashlib
 import json
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
@@ -106,6 +107,23 @@ def read_saved(path: Path) -> tuple[dict[str, Any], Arrays]:
             "that wrote it, or fit the detector again."
         )
     return about, arrays
+
+
+def fingerprint_of(arrays: Iterable[npt.NDArray[Any]], facts: object) -> str:
+    """Return what a checkpoint must agree with: a digest of data and facts of the work.
+
+    Parameters
+    ----------
+    arrays : iterable of array
+        The data.
+    facts : object
+        Everything else that decides the result, as JSON can hold it.
+    """
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    digest.update(json.dumps(facts).encode())
+    return digest.hexdigest()
 
 
 def read_checkpoint(
@@ -330,22 +348,17 @@ class Residuals(Shown):
         check_unique(channels, "channels")
         if self.scale is not None and np.shape(self.scale) != (len(channels),):
             raise StreamError("`scale` must have one value for each channel.")
-        warm_up = (
-            np.zeros(len(values), np.bool_)
-            if self.is_warm_up is None
-            else np.asarray(self.is_warm_up, np.bool_)
-        )
-        if warm_up.shape != index.shape:
-            raise StreamError("`is_warm_up` must have one value for each row.")
-        for name, series in (("score", self.score), ("alarms", self.alarms)):
+        for name in ("is_warm_up", "score", "alarms"):
+            series = getattr(self, name)
             if series is not None and np.shape(series) != index.shape:
                 raise StreamError(f"`{name}` must have one value for each row.")
+        warm_up = np.zeros(len(values)) if self.is_warm_up is None else self.is_warm_up
         for name, value in (
             ("spacing", self.every if self.spacing is None else self.spacing),
             ("values", values),
             ("index", index),
             ("channels", channels),
-            ("is_warm_up", warm_up),
+            ("is_warm_up", np.asarray(warm_up, np.bool_)),
         ):
             object.__setattr__(self, name, value)
 

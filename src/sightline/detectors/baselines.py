@@ -26,8 +26,8 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import (
     Preprocessing,
-    divided_rows,
     forecast_windows,
+    rows_to_learn,
 )
 from sightline.detectors.settings import BaselineSettings, Count, Natural, NonNegative
 from sightline.errors import StreamError
@@ -108,11 +108,9 @@ class Baseline(LearnedDetector):
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
         # Fitting takes seconds: a checkpoint is not needed.
-        settings = self.settings
-        preprocessing = Preprocessing.fit(recording, settings)
-        train = preprocessing.train(recording, settings, np.float64)
-        rows = forecast_windows(train.values, train.breaks, self.looks_at).steps
-        trained, held_out = divided_rows(rows, settings, self.card.title)
+        preprocessing, train, trained, held_out = rows_to_learn(
+            recording, self.settings, self.looks_at, self.card.title
+        )
         self._learn_rows(np.asarray(train.values, np.float64), trained, held_out)
         self.preprocessing = preprocessing
         progress(Step(StepKind.TRAINING, 1, 1))
@@ -166,7 +164,7 @@ class TrainingMean(Baseline):
     mean: Floats
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        self.mean = values[trained[0]] + moments(values, trained, values[trained[0]])[0]
+        self.mean, *_ = standards(values, trained)
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
@@ -221,14 +219,7 @@ class PCAReconstruction(Baseline):
     loadings: Floats
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        # Relative to one of its rows the sums of a constant channel are exactly 0.
-        origin = values[trained[0]]
-        offset, second = moments(values, trained, origin)
-        covariance = second - np.outer(offset, offset)
-        moving = np.flatnonzero(np.diag(covariance) > 0)
-        mean = origin + offset
-        deviation = np.ones(len(mean))
-        deviation[moving] = np.sqrt(np.diag(covariance)[moving])
+        mean, covariance, deviation, moving = standards(values, trained)
         n_kept = self.settings.components
         if n_kept is not None and n_kept >= max(len(moving), 1):
             raise StreamError(
@@ -292,6 +283,27 @@ def moments(values: Floats, rows: Ints, origin: Floats) -> tuple[Floats, Floats]
         total += moved.sum(axis=0)
         second += moved.T @ moved
     return total / len(rows), second / len(rows)
+
+
+def standards(values: Floats, rows: Ints) -> tuple[Floats, Floats, Floats, Ints]:
+    """Return what standardises channels by some rows.
+
+    Returns
+    -------
+    mean : array of shape (n_channels,)
+    covariance : array of shape (n_channels, n_channels)
+    deviation : array of shape (n_channels,)
+        1 for a channel that is constant in these rows.
+    moving : array of int
+        The channels that are not.
+    """
+    # Relative to one of its rows the sums of a constant channel are exactly 0.
+    origin = values[rows[0]]
+    offset, second = moments(values, rows, origin)
+    covariance = second - np.outer(offset, offset)
+    variance = np.diag(covariance)
+    deviation = np.sqrt(np.where(variance > 0, variance, 1.0))
+    return origin + offset, covariance, deviation, np.flatnonzero(variance > 0)
 
 
 def left_out_errors(vectors: Floats, second: Floats) -> Floats:
@@ -435,14 +447,7 @@ class VectorAutoregression(Baseline):
         return len(self.weights)
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        # Relative to one of its rows the sums of a constant channel are exactly 0.
-        origin = values[trained[0]]
-        offset, second = moments(values, trained, origin)
-        variance = np.diag(second) - offset**2
-        moving = np.flatnonzero(variance > 0)
-        mean = origin + offset
-        deviation = np.ones(len(mean))
-        deviation[moving] = np.sqrt(variance[moving])
+        mean, _, deviation, moving = standards(values, trained)
         most, given = self.looks_at - 1, self.settings.ridge
         units = mean[moving], deviation[moving]
         learned = lagged_moments(values, trained, most, moving, *units)

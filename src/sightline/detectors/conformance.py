@@ -8,6 +8,7 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -65,12 +66,12 @@ class DetectorTrial:
     @property
     def train(self) -> Recording:
         """A new copy each time, so that no check sees changes made in another."""
-        return _copied(self.originals[0])
+        return deepcopy(self.originals[0])
 
     @property
     def test(self) -> Recording:
         """A new copy each time, as `train`."""
-        return _copied(self.originals[1])
+        return deepcopy(self.originals[1])
 
     @cached_property
     def fitted(self) -> Detector:
@@ -450,12 +451,6 @@ def _arrays(recording: Recording) -> Arrays:
     names = ("values", "labels", "time", "breaks")
     arrays = {name: getattr(recording, name) for name in names}
     return {name: array for name, array in arrays.items() if array is not None}
-
-
-def _copied(recording: Recording) -> Recording:
-    """Return a recording with copies of all arrays."""
-    copies: Any = {name: array.copy() for name, array in _arrays(recording).items()}
-    return replace(recording, **copies)
 
 
 def _close(values: npt.NDArray[Any], others: npt.NDArray[Any]) -> bool:

@@ -195,13 +195,6 @@ def alarms_by_labels(
 # ------------------------------------------------------ scores of GDN and FuSAGNet
 
 
-class NativeScores(NamedTuple):
-    """Scores of each channel (n_rows, n_channels), and the largest of each row."""
-
-    channels: Floats
-    score: Floats
-
-
 def checked_errors(errors: object, name: str, n_channels: int | None = None) -> Matrix:
     """Return finite errors of shape (n_rows, n_channels), at least one row.
 
@@ -283,14 +276,14 @@ def smoothed(scores: npt.ArrayLike) -> Floats:
     return means
 
 
-def held_out_threshold(held_out: NativeScores) -> float:
+def held_out_threshold(scores: Floats) -> float:
     """Return the largest score over the channels and rows of a held-out block."""
-    if len(held_out.score) < _SMOOTHED:
+    if len(scores) < _SMOOTHED:
         raise StreamError(
-            f"The held-out block has {len(held_out.score)} rows, but no score before "
-            f"row {_SMOOTHED - 1}: hold out more."
+            f"The held-out block has {len(scores)} rows, but no score before row "
+            f"{_SMOOTHED - 1}: hold out more."
         )
-    return float(held_out.score.max())
+    return float(scores.max())
 
 
 # ------------------------------------------- a threshold chosen on the test's labels
@@ -299,14 +292,12 @@ def held_out_threshold(held_out: NativeScores) -> float:
 class LabelThreshold(NamedTuple):
     """A threshold, and how well it separates attack rows from normal ones.
 
-    `f1`, `precision`, `recall` and `auc` lie in [0, 1], higher is better; `auc` is nan
-    if only one class occurs.
+    `f1`, `precision` and `recall` lie in [0, 1], higher is better.
     """
 
     f1: float
     precision: float
     recall: float
-    auc: float
     threshold: float
 
 
@@ -326,10 +317,12 @@ def checked_test_labels(labels: object, n_rows: int) -> Labels:
     return checked
 
 
-def _ratio(part: Floats | float, whole: Floats | float) -> Floats:
-    """Return part / whole, and 0 where the whole is 0."""
-    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+def _counted(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Bools]:
+    """Return scores and whether they are of attacks, without ignored rows."""
+    score = check_series(scores, "scores")
+    checked = checked_test_labels(labels, len(score))
+    is_counted = checked != IGNORED
+    return score[is_counted], checked[is_counted] == ATTACK
 
 
 def judged_at(
@@ -342,25 +335,15 @@ def judged_at(
     >>> judged_at([0.1, 0.9, 0.8, 0.2], [0, 1, 0, 0], 0.5).precision
     0.5
     """
-    score = check_series(scores, "scores")
-    checked = checked_test_labels(labels, len(score))
-    counted = checked != IGNORED
-    score, attack = score[counted], checked[counted] == ATTACK
+    score, attack = _counted(scores, labels)
     alarms = score > threshold
-    hits = float((alarms & attack).sum())
-    n_attack = int(attack.sum())
-    n_pairs = n_attack * (len(attack) - n_attack)
-    auc = float("nan")
-    if n_pairs:
-        from scipy.stats import rankdata
-
-        ranks = rankdata(score)[attack].sum()
-        auc = float((ranks - n_attack * (n_attack + 1) / 2) / n_pairs)
+    hits, n_alarms, n_attack = (
+        int(rows.sum()) for rows in (alarms & attack, alarms, attack)
+    )
     return LabelThreshold(
-        f1=float(_ratio(2 * hits, float(alarms.sum() + attack.sum()))),
-        precision=float(_ratio(hits, float(alarms.sum()))),
-        recall=float(_ratio(hits, float(attack.sum()))),
-        auc=auc,
+        f1=2 * hits / (n_alarms + n_attack),
+        precision=hits / n_alarms if n_alarms else 0.0,
+        recall=hits / n_attack,
         threshold=float(threshold),
     )
 
@@ -384,17 +367,14 @@ def best_rank_threshold(scores: npt.ArrayLike, labels: npt.ArrayLike) -> LabelTh
     -------
     LabelThreshold
     """
-    score = check_series(scores, "scores")
-    checked = checked_test_labels(labels, len(score))
-    counted = checked != IGNORED
-    score, attack = score[counted], checked[counted] == ATTACK
+    score, attack = _counted(scores, labels)
     order = np.argsort(score, kind="stable")
     steps = np.arange(RANK_STEPS) / RANK_STEPS * len(score)
     n_below = np.floor(steps).astype(np.int64)  # ranks count from 1
     hits_up_to = np.concatenate([[0], np.cumsum(attack[order])])
     n_attack = hits_up_to[-1]
-    hits = (n_attack - hits_up_to[n_below]).astype(np.float64)
-    f1 = _ratio(2 * hits, (len(score) - n_below + n_attack).astype(np.float64))
+    hits = n_attack - hits_up_to[n_below]
+    f1 = 2 * hits / (len(score) - n_below + n_attack)
     best = int(np.argmax(f1))
     threshold = float(score[order[int(steps[best] + 1) - 1]])
     return judged_at(score, attack, threshold)._replace(f1=float(f1[best]))

@@ -4,8 +4,6 @@ Tensors bear the names of the published code, so that its state dictionaries loa
 they are.
 """
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,6 +20,7 @@ from torch.nn import functional
 from sightline.data.arrays import Ints
 from sightline.detectors.base import (
     Arrays,
+    fingerprint_of,
     read_checkpoint,
     restoring,
     under,
@@ -182,14 +181,6 @@ class Head(nn.Module):
         return nodes.squeeze(-1)
 
 
-def head_shape(weights: Mapping[str, object]) -> int:
-    """Return the number of layers of the head of official weights."""
-    last = max(
-        int(name.split(".")[2]) for name in weights if name.startswith("out_layer.mlp.")
-    )
-    return last // 3 + 1
-
-
 def nearest_channels(embedding: Tensor, k: int) -> Tensor:
     """Return for each channel the k most similar in direction, itself among them.
 
@@ -217,6 +208,70 @@ def edges_of(nearest: Tensor, *, self_loops: bool) -> Tensor:
     is_edge = torch.zeros(n, n, dtype=torch.bool, device=nearest.device)
     is_edge.scatter_(1, nearest, True)
     return is_edge.fill_diagonal_(self_loops)
+
+
+@dataclass(frozen=True)
+class GraphOutput:
+    """A forecast along a graph, with the intermediate results it came from.
+
+    Parameters
+    ----------
+    forecast : tensor of shape (batch, channels)
+        Of the next row.
+    nearest : tensor of shape (channels, top_k)
+        Channels that each channel receives from.
+    attention : tensor of shape (batch, channels, channels)
+        Weights (receiver, sender).
+    gathered, features : tensor of shape (batch, channels, dim)
+        Before and after normalisation.
+    """
+
+    forecast: Tensor
+    nearest: Tensor
+    attention: Tensor
+    gathered: Tensor
+    features: Tensor
+
+
+class GraphNetwork(nn.Module):
+    """Channels that forecast each other: one layer of attention, then a head."""
+
+    def _add_graph(
+        self, window: int, dim: int, head_layers: int, head_width: int, dropout: float
+    ) -> None:
+        self.gnn_layers = nn.ModuleList([GraphLayer(window, dim)])
+        self.bn_outlayer_in = nn.BatchNorm1d(dim)
+        self.out_layer = Head(dim, head_layers, head_width)
+        self.dropout = Dropout(dropout)
+
+    @staticmethod
+    def sizes_of(weights: Mapping[str, Any]) -> dict[str, int]:
+        """Return the sizes of the graph's layers that official weights belong to."""
+        numbers = [
+            int(name.split(".")[2])
+            for name in weights
+            if name.startswith("out_layer.mlp.")
+        ]
+        return {
+            "window": weights["gnn_layers.0.gnn.lin.weight"].shape[1],
+            "head_layers": max(numbers) // 3 + 1,
+            "head_width": len(weights["out_layer.mlp.0.weight"]),
+        }
+
+    def _on_graph(
+        self, x: Tensor, embedding: Tensor, nearest: Tensor, is_edge: Tensor
+    ) -> GraphOutput:
+        """Return the forecast from (batch, channels, rows) along these edges."""
+        batch, channels, _ = x.shape
+        features, gathered, attention = self.gnn_layers[0](x, embedding, is_edge)
+        features = features.view(batch, channels, -1)
+        mixed = (features * embedding).flatten(0, 1)
+        nodes = torch.relu(self.bn_outlayer_in(mixed))
+        forecast = self.out_layer(self.dropout(nodes)).view(batch, channels)
+        return GraphOutput(forecast, nearest, attention, gathered, features)
+
+
+# -------------------------------------------------------------------------- training
 
 
 # Batches between two calls of the progress callback.
@@ -307,20 +362,100 @@ def seed_torch(*entropy: int) -> None:
     torch.manual_seed(int(state[0]))
 
 
-@dataclass
-class _Training:
-    """A network in training: what is minimised, on which windows, and how far it is."""
+@dataclass(kw_only=True, eq=False)
+class Training:
+    """A network in training: what is minimised, on which windows, and how far it is.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Trained in place: it holds the weights of the best or of the last epoch
+        afterwards.
+    windows : RowWindows
+        All windows of train.
+    trained, held_out : array of int
+        Windows to train on, and to judge by.
+    objective : Objective
+        The losses.
+    settings : TrainedSettings
+        Of the loop.
+    title : str
+        Of the detector, for progress.
+    progress : callable
+        Called with a `Step`.
+    history : History
+        Its course so far.
+    best : dict of tensor
+        Weights of the best epoch, if they are to be kept.
+    """
 
     network: nn.Module
-    optimizer: torch.optim.Optimizer
-    data: WindowTensor
+    windows: RowWindows
+    trained: Ints
+    held_out: Ints
     objective: Objective
     settings: TrainedSettings
     title: str
     progress: Progress
     history: History = field(default_factory=History)
-    # Weights of the best epoch, if they are to be kept.
     best: dict[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the optimiser, and put the windows where the network is."""
+        self.optimizer = _optimizer(self.network, self.settings)
+        device = next(self.network.parameters()).device
+        self.data = WindowTensor(self.windows, device)
+
+    def run(self, checkpoint: Path | None = None, key: str = "") -> History:
+        """Train the network and return the course of the training.
+
+        Every epoch draws its random numbers from the seed and its own number, so that
+        a training continued from a checkpoint gives the same result as one never
+        stopped.
+
+        Parameters
+        ----------
+        checkpoint : path, optional
+            File to store the state in after each epoch, and to continue from.
+        key : str
+            What else a checkpoint must agree with.
+
+        Raises
+        ------
+        TrainingError
+            If a loss is not finite.
+        FileError
+            If the checkpoint belongs to another training or is damaged.
+        """
+        settings, order = self.settings, torch.from_numpy(self.trained)
+        windows, facts = self.windows, [self.title + key, self.windows.length]
+        fingerprint = fingerprint_of(
+            (windows.values, windows.starts, self.trained, self.held_out),
+            [*facts, settings.to_dict()],
+        )
+        if checkpoint is not None and checkpoint.exists():
+            self._restore(checkpoint, fingerprint)
+        history = self.history
+        while history.epochs < settings.epochs and not history.is_over:
+            self.run_epoch(order)
+            if len(self.held_out):
+                self.validate()
+            history.is_over = (
+                settings.patience is not None and history.n_worse >= settings.patience
+            )
+            if checkpoint is not None:
+                self._write(checkpoint, fingerprint)
+        if self.best:
+            self.network.load_state_dict(self.best)
+        if not len(self.held_out):
+            # The network after the last step was never evaluated.
+            loss = self.loss_of(order[: settings.batch_size], settings.epochs)
+            if not np.isfinite(loss):
+                raise TrainingError(
+                    f"The loss became {loss} after the last step: try a lower "
+                    f"learning_rate (it is {settings.learning_rate:g})."
+                )
+        return history
 
     def run_epoch(self, order: Tensor) -> None:
         """Train on all windows once; append the mean of the batches' losses."""
@@ -366,10 +501,10 @@ class _Training:
             )
         )
 
-    def validate(self, held_out: Ints) -> None:
+    def validate(self) -> None:
         """Append the loss of the held-out block; keep the weights if it is lowest."""
         history, settings = self.history, self.settings
-        loss = self.loss_of(torch.from_numpy(held_out), history.epochs)
+        loss = self.loss_of(torch.from_numpy(self.held_out), history.epochs)
         if not np.isfinite(loss):
             raise TrainingError(
                 f"The loss of the held-out block became {loss} after epoch "
@@ -400,89 +535,43 @@ class _Training:
         weights = [len(part) for part in parts] if self.settings.weigh_windows else None
         return float(np.average(losses, weights=weights))
 
+    def _write(self, path: Path, fingerprint: str) -> None:
+        """Write network, best weights, optimiser and history."""
+        arrays: Arrays = {f"now/{k}": v for k, v in weights_of(self.network).items()}
+        arrays |= {f"best/{k}": v.cpu().numpy() for k, v in self.best.items()}
+        states = self.optimizer.state_dict()["state"]
+        for number, state in states.items():
+            for k, v in state.items():
+                arrays[f"optimizer/{number}/{k}"] = v.cpu().numpy()
+        about = {
+            "kind": CHECKPOINT,
+            "fingerprint": fingerprint,
+            "history": asdict(self.history),
+            "n_states": len(states),
+        }
+        write_saved(path, about, arrays)
 
-def train_network(
-    network: nn.Module,
-    windows: RowWindows,
-    trained: Ints,
-    held_out: Ints,
-    *,
-    objective: Objective,
-    settings: TrainedSettings,
-    device: torch.device,
-    title: str,
-    progress: Progress,
-    checkpoint: Path | None,
-    key: str = "",
-) -> History:
-    """Train a network in place and return the course of the training.
-
-    Every epoch draws its random numbers from the seed and its own number, so that a
-    training continued from a checkpoint gives the same result as one never stopped.
-
-    Parameters
-    ----------
-    network : torch.nn.Module
-        On `device`; holds the weights of the best or of the last epoch afterwards.
-    windows : RowWindows
-        All windows of train.
-    trained, held_out : array of int
-        Windows to train on, and to judge by.
-    objective : Objective
-        The losses.
-    settings : TrainedSettings
-        Of the loop.
-    device : torch.device
-        Where to compute.
-    title : str
-        Of the detector, for progress.
-    progress : callable
-        Called with a `Step`.
-    checkpoint : path, optional
-        File to store the state in after each epoch, and to continue from.
-    key : str
-        What else a checkpoint must agree with.
-
-    Raises
-    ------
-    TrainingError
-        If a loss is not finite.
-    FileError
-        If the checkpoint belongs to another training or is damaged.
-    """
-    training = _Training(
-        network,
-        _optimizer(network, settings),
-        WindowTensor(windows, device),
-        objective,
-        settings,
-        title,
-        progress,
-    )
-    fingerprint = _fingerprint(windows, trained, held_out, settings, title + key)
-    if checkpoint is not None and checkpoint.exists():
-        _restore_checkpoint(checkpoint, training, fingerprint)
-    history, order = training.history, torch.from_numpy(trained)
-    while history.epochs < settings.epochs and not history.is_over:
-        training.run_epoch(order)
-        if len(held_out):
-            training.validate(held_out)
-        history.is_over = (
-            settings.patience is not None and history.n_worse >= settings.patience
-        )
-        if checkpoint is not None:
-            _write_checkpoint(checkpoint, training, fingerprint)
-    if training.best:
-        network.load_state_dict(training.best)
-    if not len(held_out):
-        # Without a held-out block the network after the last step was never evaluated.
-        loss = training.loss_of(order[: settings.batch_size], settings.epochs)
-        if not np.isfinite(loss):
-            raise TrainingError(
-                f"The loss became {loss} after the last step: try a lower "
-                f"learning_rate (it is {settings.learning_rate:g})."
+    def _restore(self, path: Path, fingerprint: str) -> None:
+        """Set network, best weights, optimiser and history from a checkpoint."""
+        about, arrays = read_checkpoint(path, CHECKPOINT, fingerprint)
+        tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
+        with restoring(f"{path}: is not a whole checkpoint: delete it to start again."):
+            self.history = History(**about["history"])
+            self.best = under("best/", tensors)
+            self.network.load_state_dict(under("now/", tensors))
+            if self.best and self.best.keys() != self.network.state_dict().keys():
+                raise KeyError("best")
+            state: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in under("optimizer/", tensors).items():
+                number, _, part = name.partition("/")
+                state.setdefault(int(number), {})[part] = tensor
+            whole = {"step", "exp_avg", "exp_avg_sq"}
+            is_whole = all(one.keys() == whole for one in state.values())
+            if len(state) != about["n_states"] or not is_whole:
+                raise KeyError("optimizer")
+            self.optimizer.load_state_dict(
+                self.optimizer.state_dict() | {"state": state}
             )
-    return history
 
 
 def _as_keras(
@@ -507,60 +596,19 @@ def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Opt
     )
 
 
-def residuals_in_chunks(
-    windows: RowWindows,
-    expected: Callable[[Tensor], tuple[Tensor, Tensor]],
-    *,
-    chunk: int,
-    device: torch.device,
-    progress: Progress,
-    title: str,
-) -> npt.NDArray[np.floating]:
-    """Return observed minus expected for every window, a chunk at a time.
-
-    Parameters
-    ----------
-    windows : RowWindows
-        All windows of a recording.
-    expected : callable
-        From windows (batch, channels, rows) to observed and expected values, (batch,
-        channels) each.
-    chunk : int
-        Windows evaluated together.
-    device : torch.device
-        Where to compute.
-    progress : callable
-        Called with a `Step`.
-    title : str
-        Of the detector, for progress.
-
-    Returns
-    -------
-    array of shape (n_windows, n_channels)
-    """
-    data = WindowTensor(windows, device)
-    n, channels = len(windows), windows.values.shape[1]
-    residuals = np.empty((n, channels), windows.values.dtype)
-
-    def evaluate(which: Tensor) -> None:
-        observed, expectation = expected(data[which])
-        residuals[which.cpu().numpy()] = (observed - expectation).cpu().numpy()
-
-    def report(done: int) -> None:
-        progress(Step(StepKind.RESIDUALS, done, n, f"by {title}"))
-
-    in_chunks(torch.arange(n, device=device), evaluate, chunk=chunk, done=report)
-    return residuals
+# ------------------------------------------------------------------------- residuals
 
 
 def in_chunks(
-    which: Tensor,
-    evaluate: Callable[[Tensor], None],
+    windows: RowWindows,
+    which: Ints,
+    evaluate: Callable[[Tensor], Tensor],
     *,
     chunk: int,
+    device: torch.device,
     done: Callable[[int], None] = lambda n: None,
-) -> None:
-    """Evaluate windows, a chunk at a time, on all cores.
+) -> npt.NDArray[Any]:
+    """Return what is evaluated of windows, a chunk at a time, on all cores.
 
     The chunks, and so what is computed, do not depend on the number of cores: each
     chunk is evaluated by one thread. On another device than a processor one thread
@@ -568,28 +616,38 @@ def in_chunks(
 
     Parameters
     ----------
-    which : tensor of int
-        Numbers of the windows, on the device.
+    windows : RowWindows
+        All windows of a recording.
+    which : array of int
+        Numbers of those to evaluate.
     evaluate : callable
-        Called with the numbers of the windows of each chunk.
+        From windows (batch, channels, rows) to one result for each.
     chunk : int
         Windows evaluated together.
+    device : torch.device
+        Where to compute.
     done : callable
         Called with the number of windows evaluated so far.
+
+    Returns
+    -------
+    array of shape (n_windows, ...)
     """
-    spans = which.split(chunk * _CHUNKS_A_CALL)
+    data = WindowTensor(windows, device)
+    spans = torch.from_numpy(which).to(device).split(chunk * _CHUNKS_A_CALL)
     ends = np.cumsum([len(span) for span in spans])
 
-    def evaluate_span(span: Tensor) -> None:
+    def evaluated(span: Tensor) -> npt.NDArray[Any]:
         with torch.inference_mode(), one_torch_thread():
-            for part in span.split(chunk):
-                evaluate(part)
+            parts = [evaluate(data[part]).cpu() for part in span.split(chunk)]
+            return torch.cat(parts).numpy()
 
-    with threads(None if which.device.type == "cpu" else 1):
-        map_threads(
-            [partial(evaluate_span, span) for span in spans],
+    with threads(None if device.type == "cpu" else 1):
+        results = map_threads(
+            [partial(evaluated, span) for span in spans],
             lambda k: done(int(ends[k])),
         )
+    return np.concatenate(results)
 
 
 @contextmanager
@@ -603,60 +661,3 @@ def one_torch_thread() -> Iterator[None]:
     finally:
         if number != 1:
             torch.set_num_threads(number)
-
-
-# ----------------------------------------------------------------------- checkpoints
-
-
-def _fingerprint(
-    windows: RowWindows,
-    trained: Ints,
-    held_out: Ints,
-    settings: TrainedSettings,
-    title: str,
-) -> str:
-    """Return what a checkpoint must agree with: the data, the settings, the network."""
-    digest = hashlib.sha256()
-    for array in (windows.values, windows.starts, trained, held_out):
-        digest.update(np.ascontiguousarray(array).data)
-    digest.update(json.dumps([title, windows.length, settings.to_dict()]).encode())
-    return digest.hexdigest()
-
-
-def _write_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
-    """Write network, best weights, optimiser and history."""
-    arrays: Arrays = {f"now/{k}": v for k, v in weights_of(training.network).items()}
-    arrays |= {f"best/{k}": v.cpu().numpy() for k, v in training.best.items()}
-    states = training.optimizer.state_dict()["state"]
-    for number, state in states.items():
-        arrays |= {f"optimizer/{number}/{k}": v.cpu().numpy() for k, v in state.items()}
-    about = {
-        "kind": CHECKPOINT,
-        "fingerprint": fingerprint,
-        "history": asdict(training.history),
-        "n_states": len(states),
-    }
-    write_saved(path, about, arrays)
-
-
-def _restore_checkpoint(path: Path, training: _Training, fingerprint: str) -> None:
-    """Set network, best weights, optimiser and history from a checkpoint."""
-    about, arrays = read_checkpoint(path, CHECKPOINT, fingerprint)
-    tensors = {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}
-    with restoring(f"{path}: is not a whole checkpoint: delete it to start again."):
-        training.history = History(**about["history"])
-        training.best = under("best/", tensors)
-        network, optimizer = training.network, training.optimizer
-        network.load_state_dict(under("now/", tensors))
-        if training.best and training.best.keys() != network.state_dict().keys():
-            raise KeyError("best")
-        state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in under("optimizer/", tensors).items():
-            number, _, part = name.partition("/")
-            state.setdefault(int(number), {})[part] = tensor
-        groups: Any = optimizer.state_dict()["param_groups"]
-        whole = {"step", "exp_avg", "exp_avg_sq"}
-        is_whole = all(one.keys() == whole for one in state.values())
-        if len(state) != about["n_states"] or not is_whole:
-            raise KeyError("optimizer")
-        optimizer.load_state_dict({"state": state, "param_groups": groups})

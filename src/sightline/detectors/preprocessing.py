@@ -147,8 +147,8 @@ class ScaledRows:
         Step of the recording of each row; the first of each block.
     breaks : array of int
         First row of each run.
-    scale : array of shape (n_channels,)
-        What each channel was divided by.
+    offset, scale : array of shape (n_channels,)
+        What was subtracted from each channel, and what it was divided by then.
     every : int
         How many steps of the recording one row was made of.
     notices : tuple of str
@@ -158,6 +158,7 @@ class ScaledRows:
     values: Matrix
     rows: Ints
     breaks: Ints
+    offset: Floats
     scale: Floats
     every: int = 1
     notices: tuple[str, ...] = ()
@@ -352,6 +353,7 @@ class Preprocessing:
             values=kept.apply(values, dtype, settings.clip),
             rows=starts,
             breaks=breaks,
+            offset=kept.offset,
             scale=kept.scale,
             every=every,
             notices=notices,
@@ -483,14 +485,8 @@ def forecast_windows(values: Matrix, breaks: Ints, length: int) -> RowWindows:
     >>> windows.starts, windows.steps
     (array([0, 1, 4]), array([2, 3, 6]))
     """
-    stops = np.append(breaks[1:], len(values))
-    starts = np.concatenate(
-        [
-            np.arange(start, stop - length + 1)
-            for start, stop in zip(breaks, stops, strict=True)
-        ]
-        or [np.empty(0, np.int64)]
-    ).astype(np.int64)
+    rows, run = np.arange(len(values)), _run_of(values, breaks)
+    starts = rows[rows - breaks[run] >= length - 1] - (length - 1)
     return RowWindows(
         values=values,
         length=length,
@@ -498,6 +494,12 @@ def forecast_windows(values: Matrix, breaks: Ints, length: int) -> RowWindows:
         steps=starts + length - 1,
         is_warm_up=np.zeros(len(starts), np.bool_),
     )
+
+
+def _run_of(values: Matrix, breaks: Ints) -> Ints:
+    """Return the number of the run that each row belongs to."""
+    rows = np.arange(len(values))
+    return np.asarray(np.searchsorted(breaks, rows, side="right") - 1)
 
 
 def padded_windows(
@@ -512,36 +514,42 @@ def padded_windows(
     ahead : {0, 1}
         With 1 the window of a row ends one row before it, as in some published code.
     """
-    stops = np.append(breaks[1:], len(values))
+    rows, run = np.arange(len(values)), _run_of(values, breaks)
     pad = length - 1 + ahead
-    before = np.arange(len(breaks)) * pad
-    taken = np.concatenate(
-        [
-            np.concatenate([np.full(pad, start), np.arange(start, stop)])
-            for start, stop in zip(breaks, stops, strict=True)
-        ]
-    )
-    run = np.searchsorted(breaks, np.arange(len(values)), side="right") - 1
-    rows = np.arange(len(values))
+    repeated = np.repeat(breaks, pad)
     return RowWindows(
-        values=values[taken],
+        values=values[np.insert(rows, repeated, repeated)],
         length=length,
-        starts=rows + before[run],
+        starts=rows + run * pad,
         steps=rows,
         is_warm_up=rows - breaks[run] < pad,
     )
 
 
-def divided_rows(
-    rows: Ints, settings: BaselineSettings, whose: str
-) -> tuple[Ints, Ints]:
-    """Return the rows to learn from, and those of the held-out block.
+def rows_to_learn(
+    recording: Recording, settings: BaselineSettings, length: int, whose: str
+) -> tuple[Preprocessing, ScaledRows, Ints, Ints]:
+    """Return preprocessing, train, its rows to learn from, and those held out.
+
+    Parameters
+    ----------
+    recording : Recording
+        Train.
+    settings : BaselineSettings
+        Of preprocessing and held-out block.
+    length : int
+        Rows of one run that a residual needs: the first ones are in neither.
+    whose : str
+        Title of the detector, for the error message.
 
     Raises
     ------
     StreamError
         If there are fewer than two: one row would make every channel constant.
     """
+    preprocessing = Preprocessing.fit(recording, settings)
+    train = preprocessing.train(recording, settings, np.float64)
+    rows = forecast_windows(train.values, train.breaks, length).steps
     if len(rows) < 2:
         raise StreamError(
             f"Train leaves {len(rows)} rows to learn from, and {whose} needs 2 or "
@@ -550,7 +558,7 @@ def divided_rows(
     is_held_out = np.zeros(len(rows), np.bool_)
     block = held_out_block(len(rows), settings.validation_share, settings.seed)
     is_held_out[block] = True
-    return rows[~is_held_out], rows[is_held_out]
+    return preprocessing, train, rows[~is_held_out], rows[is_held_out]
 
 
 def held_out_block(n_windows: int, share: float, seed: int) -> slice:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import (
     Annotated,
     Any,
@@ -31,6 +31,7 @@ from sightline.errors import StreamError
 from sightline.text import did_you_mean
 
 PRESETS = ("export", "official")
+NOTHING: Mapping[str, object] = MappingProxyType({})
 S = TypeVar("S", bound="Settings")
 
 Count = Annotated[int, Meta(ge=1)]
@@ -151,10 +152,10 @@ def resolved(
     kind: type[S],
     preset: str,
     *,
-    official: Mapping[str, object],
-    testbed: Mapping[str, object],
     overrides: Mapping[str, object],
     whose: str,
+    official: Mapping[str, object] = NOTHING,
+    testbed: Mapping[str, object] = NOTHING,
 ) -> S:
     """Return settings: the defaults, then preset, testbed and overrides, in this order.
 
@@ -164,10 +165,12 @@ def resolved(
         The record to make.
     preset : {"export", "official"}
         With "official" the values of `official` replace the defaults.
-    official, testbed, overrides : mapping
-        Settings by name; a later one replaces an earlier one.
+    overrides : mapping
+        Settings by name, which replace those of `testbed`.
     whose : str
         Title of the detector, for the error messages.
+    official, testbed : mapping
+        Settings by name; those of `testbed` replace those of `official`.
 
     Raises
     ------
@@ -373,3 +376,29 @@ class TrainedSettings(PreprocessingSettings):
         """
         passed = (epoch - 1) // self.lr_every
         return float(self.learning_rate * self.lr_factor**passed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphSettings(TrainedSettings):
+    """Settings of networks on a graph of channels: GDN and FuSAGNet.
+
+    Parameters
+    ----------
+    window : int
+        Rows a forecast is made from.
+    dim : int
+        Length of a channel's embedding.
+    top_k : int
+        How many channels each channel receives from.
+    head_layers, head_width : int
+        Layers of the head, and their width where there are several.
+    dropout : float
+        Share of features dropped before the head in training.
+    """
+
+    window: Count = 5
+    dim: Count = 64
+    top_k: Count = 15
+    head_layers: Count = 1
+    head_width: Count = 64
+    dropout: Share = 0.2

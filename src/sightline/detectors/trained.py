@@ -17,7 +17,7 @@ from sightline.detectors.preprocessing import (
     held_out_block,
 )
 from sightline.errors import StreamError
-from sightline.progress import Progress
+from sightline.progress import Progress, Step, StepKind
 
 if TYPE_CHECKING:
     import torch
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from sightline.detectors.networks import History
 
-# From windows (batch, channels, rows) to observed and expected values of their newest
-# rows, (batch, channels) each.
-Evaluator: TypeAlias = "Callable[[Tensor], tuple[Tensor, Tensor]]"
+# From windows (batch, channels, rows) to observed minus expected of their newest rows,
+# (batch, channels).
+Evaluator: TypeAlias = "Callable[[Tensor], Tensor]"
 
 
 class TrainedDetector(LearnedDetector):
@@ -102,7 +102,7 @@ class TrainedDetector(LearnedDetector):
         self, recording: Recording, progress: Progress, checkpoint: Path | None
     ) -> Split:
         """Preprocess train, cut windows, and train the network on them."""
-        from sightline.detectors.networks import computing, train_network
+        from sightline.detectors.networks import Training, computing
 
         settings = self.settings
         # A failed fit must not leave a mixture of a new and an old state.
@@ -120,19 +120,18 @@ class TrainedDetector(LearnedDetector):
             if settings.dtype == "float64":
                 self.network.double()
             self.network.to(device)
-            self.history = train_network(
-                self.network,
-                windows,
-                trained,
-                held_out,
+            training = Training(
+                network=self.network,
+                windows=windows,
+                trained=trained,
+                held_out=held_out,
                 objective=self,
                 settings=settings,
-                device=device,
                 title=self.card.title,
                 progress=progress,
-                checkpoint=checkpoint,
-                key=str([self.card.version, [(t.name, t.role, t.stage) for t in tags]]),
             )
+            facts = [self.card.version, [(t.name, t.role, t.stage) for t in tags]]
+            self.history = training.run(checkpoint, key=str(facts))
             self._finish(windows, device, progress)
         return self._split(scaled, windows, trained, held_out)
 
@@ -253,7 +252,7 @@ class WindowedDetector(TrainedDetector):
 
     @abstractmethod
     def _evaluator(self, network: Any, settings: Any) -> Evaluator:
-        """Return what gives observed and expected values of windows' newest rows.
+        """Return what gives observed minus expected of windows' newest rows.
 
         It is called by several threads at a time.
 
@@ -273,7 +272,7 @@ class WindowedDetector(TrainedDetector):
         self, recording: Recording, settings: Any, progress: Progress
     ) -> Residuals:
         """Evaluate the network on all windows of a recording, a chunk at a time."""
-        from sightline.detectors.networks import computing, residuals_in_chunks
+        from sightline.detectors.networks import computing, in_chunks
 
         preprocessing = self._fitted(self._preprocessing)
         network = self._fitted(self.network)
@@ -285,15 +284,16 @@ class WindowedDetector(TrainedDetector):
                 f"{self.card.title} needs for a residual: give it a longer one."
             )
         network.eval()
+        n, by = len(windows), f"by {self.card.title}"
         with computing(settings) as device:
             network.to(device)
-            values = residuals_in_chunks(
+            values = in_chunks(
                 windows,
+                np.arange(n),
                 self._evaluator(network, settings),
                 chunk=self._inference_chunk(settings),
                 device=device,
-                progress=progress,
-                title=self.card.title,
+                done=lambda k: progress(Step(StepKind.RESIDUALS, k, n, by)),
             )
         return Residuals(
             values=values,

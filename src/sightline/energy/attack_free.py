@@ -21,6 +21,9 @@ from sightline.data.segments import Segment, segments_of
 
 # Rows this long after an attack are left out where alarms are counted.
 GUARD_S: Final = 600.0
+# Labels may begin late and end early by so long, at least a row, unless a stream says
+# otherwise: operators write down minutes, and a plant takes seconds to answer.
+LABEL_SLOP_S: Final = 60.0
 # Aftermath by energy: blocks of this many rows,
 ENERGY_BLOCK_ROWS: Final = 20
 # until this many in a row are as usual.
@@ -49,6 +52,8 @@ class LeftOut(IntFlag):
     GUARD = 8
     # The data of the row are not valid. No check sets it yet.
     INVALID = 16
+    # So close to an attack that it may be part of it: labels begin late and end early.
+    SLOP = 32
 
 
 BY_LABEL: Final = LeftOut.ATTACK | LeftOut.IGNORED | LeftOut.INVALID
@@ -62,18 +67,22 @@ class AttackFreeTime:
     ----------
     left_out : array of uint8, shape (n_rows,)
         `LeftOut` of each row; 0 where nothing speaks against it.
+    margins : array of int, shape (n_attacks, 2)
+        Rows before and after the label of each attack that may be part of it; see
+        `label_margins`.
 
     Examples
     --------
     >>> labels = np.array([0, 0, 1, 0, 0, 0])
     >>> time = AttackFreeTime.of(labels, [Segment(2, 3)], 600.0, aftermath_s=[1200.0])
     >>> time.left_out.tolist()
-    [0, 0, 1, 12, 4, 0]
+    [0, 32, 1, 44, 4, 0]
     >>> time.for_alarms.astype(int).tolist()
-    [1, 1, 0, 0, 0, 1]
+    [1, 0, 0, 0, 0, 1]
     """
 
     left_out: npt.NDArray[np.uint8]
+    margins: Ints
 
     @classmethod
     def of(
@@ -83,6 +92,8 @@ class AttackFreeTime:
         step_s: float | None,
         *,
         aftermath_s: Sequence[float | None] = (),
+        label_slop_s: float | None = None,
+        breaks: Ints | None = None,
     ) -> "AttackFreeTime":
         """Return the attack-free time of labelled rows.
 
@@ -96,6 +107,11 @@ class AttackFreeTime:
             Seconds a row; 1 for the aftermath, and a guard of one row, if not known.
         aftermath_s : sequence of float
             Seconds of recovery after each attack; empty if they are not known.
+        label_slop_s : float, optional
+            Seconds by which labels may begin late or end early; by default
+            `LABEL_SLOP_S`. 0 takes them as they are.
+        breaks : array of int, optional
+            Rows at which a new recording begins: no label slips across one.
         """
         left_out = np.zeros(len(labels), np.uint8)
 
@@ -110,7 +126,16 @@ class AttackFreeTime:
         for attack, after in zip(attacks, aftermath_s, strict=bool(aftermath_s)):
             n_after = int(np.ceil((after or 0.0) / (step_s or 1.0) - 1e-6))
             leave_out(slice(attack.stop, attack.stop + n_after), LeftOut.AFTERMATH)
-        return cls(left_out)
+        n_slop = slop_rows(step_s, label_slop_s)
+        # No label slips across rows that count nowhere.
+        ignored = np.flatnonzero(labels == IGNORED)
+        own = np.zeros(0, np.int64) if breaks is None else breaks
+        cuts = np.concatenate([own, ignored, ignored + 1])
+        margins = label_margins(attacks, len(labels), n_slop, cuts)
+        for attack, (before, after) in zip(attacks, margins.tolist(), strict=True):
+            leave_out(slice(attack.start - before, attack.start), LeftOut.SLOP)
+            leave_out(slice(attack.stop, attack.stop + after), LeftOut.SLOP)
+        return cls(left_out, margins)
 
     def without(self, reasons: LeftOut) -> Bools:
         """Return the rows that none of some reasons speaks against."""
@@ -127,14 +152,34 @@ class AttackFreeTime:
 
     @cached_property
     def without_aftermath(self) -> Bools:
-        """Rows labelled normal that are not the aftermath of an attack.
+        """Rows labelled normal, neither aftermath nor within the slop of a label.
 
-        Attacks are compared with windows of them: a plant that recovers is not normal.
-        Where nothing would be left the aftermath cannot be told from normal operation,
-        and the labels alone decide.
+        Attacks are compared with windows of them: a plant that recovers is not normal,
+        and a label may begin late. Where nothing would be left the slop is given up
+        first; then the aftermath cannot be told from normal operation, and the labels
+        alone decide.
         """
-        rows = self.without(BY_LABEL | LeftOut.AFTERMATH)
-        return rows if rows.any() else self.by_label
+        for reasons in (LeftOut.AFTERMATH | LeftOut.SLOP, LeftOut.AFTERMATH):
+            rows = self.without(BY_LABEL | reasons)
+            if rows.any():
+                return rows
+        return self.by_label
+
+    @property
+    def aftermath_share(self) -> float:
+        """Share of rows labelled normal that are aftermath; 0 where all would be."""
+        share = 1 - self.without(BY_LABEL | LeftOut.AFTERMATH).sum() / max(
+            int(self.by_label.sum()), 1
+        )
+        return float(share) if share < 1 else 0.0
+
+    @property
+    def is_slop_given_up(self) -> bool:
+        """Whether rows within the slop of a label count: there are no others."""
+        slop = LeftOut.SLOP in LeftOut(int(np.bitwise_or.reduce(self.left_out)))
+        return (
+            slop and not self.without(BY_LABEL | LeftOut.AFTERMATH | LeftOut.SLOP).any()
+        )
 
     @cached_property
     def beyond_guard(self) -> Bools:
@@ -155,6 +200,66 @@ class AttackFreeTime:
         return self.beyond_guard if self.beyond_guard.any() else self.without_aftermath
 
 
+def slop_rows(step_s: float | None, label_slop_s: float | None = None) -> int:
+    """Return label slop in rows: at least one, unless it is 0 seconds.
+
+    Examples
+    --------
+    >>> [slop_rows(1.0), slop_rows(3600.0), slop_rows(None), slop_rows(1.0, 0.0)]
+    [60, 1, 1, 0]
+    """
+    slop_s = LABEL_SLOP_S if label_slop_s is None else label_slop_s
+    if slop_s == 0 or step_s is None:
+        return int(slop_s > 0)
+    return max(1, int(np.ceil(slop_s / step_s - 1e-6)))
+
+
+def label_margins(
+    attacks: Sequence[Segment], n_rows: int, slop: int, breaks: Ints | None = None
+) -> Ints:
+    """Return how many rows before and after each attack may be part of it.
+
+    At most the slop, half of the attack, and half way to a neighbouring attack; none
+    beyond a break or an end of the record.
+
+    Parameters
+    ----------
+    attacks : sequence of Segment
+        In the order of their rows.
+    n_rows : int
+        Rows of the record.
+    slop : int
+        Rows by which a label may slip.
+    breaks : array of int, optional
+        Rows at which a new recording begins.
+
+    Returns
+    -------
+    array of int, shape (n_attacks, 2)
+
+    Examples
+    --------
+    >>> label_margins([Segment(3, 103), Segment(113, 115)], 500, 60).tolist()
+    [[3, 5], [1, 1]]
+    """
+    starts = np.array([attack.start for attack in attacks], np.int64)
+    stops = np.array([attack.stop for attack in attacks], np.int64)
+    cuts = np.zeros(0, np.int64) if breaks is None else breaks
+    edges = np.unique(np.concatenate([[0, n_rows], cuts])).astype(np.int64)
+    room = np.stack(
+        [
+            starts - edges[np.searchsorted(edges, starts, "right") - 1],
+            edges[np.searchsorted(edges, stops, "left")] - stops,
+        ],
+        axis=1,
+    )
+    gaps = np.maximum(starts[1:] - stops[:-1], 0) // 2
+    room[1:, 0] = np.minimum(room[1:, 0], gaps)
+    room[:-1, 1] = np.minimum(room[:-1, 1], gaps)
+    most = np.minimum(slop, (stops - starts + 1) // 2)
+    return np.asarray(np.minimum(room, most[:, None]))
+
+
 def attack_free_before(
     row: int,
     energy: Floats,
@@ -162,6 +267,7 @@ def attack_free_before(
     breaks: Ints,
     attacks: Sequence[Segment],
     step_s: float | None,
+    label_slop_s: float | None = None,
 ) -> Bools:
     """Return the attack-free rows before a row, for alarms, by what was known then.
 
@@ -172,7 +278,14 @@ def attack_free_before(
     attacks = [Segment(a.start, min(a.stop, row)) for a in attacks if a.start < row]
     after = energy_aftermath(energy, labels, breaks, attacks, step_s)
     seconds = [n_rows * (step_s or 1.0) for n_rows in after]
-    return AttackFreeTime.of(labels, attacks, step_s, aftermath_s=seconds).for_alarms
+    return AttackFreeTime.of(
+        labels,
+        attacks,
+        step_s,
+        aftermath_s=seconds,
+        label_slop_s=label_slop_s,
+        breaks=breaks,
+    ).for_alarms
 
 
 # --- Aftermath ------------------------------------------------------------------------

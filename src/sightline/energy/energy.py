@@ -17,6 +17,7 @@ mean on train is still 1/2. Every figure follows from this energy.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -35,10 +36,12 @@ from sightline.data.row_tables import CutRows, OverRows, Part, Rows, Tick
 from sightline.data.segments import Attack, Segment
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import AttackFreeTime
-from sightline.energy.moments import Moments, fold_moments, merged
 from sightline.energy.reference import (
+    Moments,
     Reference,
     fit_reference,
+    fold_moments,
+    merged,
     scale_of,
     standardised_reference,
 )
@@ -55,20 +58,15 @@ SCORE_SPACE = "score"
 
 
 class BlockWatch(Protocol):
-    """What else is to be collected from whitened rows while they are in memory.
+    """What else is to be collected from whitened rows while they are in memory."""
 
-    A collector has a method ``take(start, whitened)``, which is called with each block
-    of rows and the number of its first row; the array is used again for the next block.
-    """
+    def begin(self, first: int, stop: int) -> Any:
+        """Return a collector for rows [first, stop).
 
-    def between(self, first: int, stop: int) -> "BlockWatch":
-        """Return the same for rows [first, stop)."""
-
-    def begin(self) -> Any:
-        """Return a collector for the rows, or None to collect nothing."""
-
-    def collected(self, collector: Any) -> Any:
-        """Return what the collector made of the rows."""
+        Its ``take(start, whitened)`` is called with each block of rows and the number
+        of its first row; the array is used again for the next block. Its ``ended()``
+        returns what was collected.
+        """
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,10 +92,10 @@ class Scored:
 
     energy: Floats
     other_energy: Floats | None
-    max_z: float | None
-    excess_kurtosis: float | None
     one_sided: Bools
-    scaled_fourth: float
+    max_z: float | None = None
+    excess_kurtosis: float | None = None
+    scaled_fourth: float = 0.0
     collected: tuple[Any, ...] = ()
 
 
@@ -238,8 +236,6 @@ def score_rows(
     StreamError
         If a row, or its energy, is not finite.
     """
-    if energy_only and not (counted is None and watch is None):
-        raise ValueError("`energy_only` leaves nothing for `counted` or `watch`")
     p = rows.n_channels
     task = partial(
         _score_part,
@@ -248,62 +244,44 @@ def score_rows(
         factor=reference.factor,
         weights=np.ones(p) if scale is None else scale**-2.0,
         other=None if other is None else (other.mean, other.factor),
+        watch=watch,
     )
-    if energy_only:
-        counted = np.zeros(rows.n_rows, np.bool_)
-    elif counted is None:
-        counted = np.ones(rows.n_rows, np.bool_)
+    if counted is None:
+        counted = np.full(rows.n_rows, not energy_only)
     try:
-        parts = list(
-            row_tables.map_parts(rows, task, counted, watch or _NO_WATCH, tick=tick)
-        )
+        parts = list(row_tables.map_parts(rows, task, counted, tick=tick))
     except FloatingPointError:
         row_tables.refuse_nonfinite(rows, name, channels or _numbered(rows))
     largest = second = fourth = weighed = 0.0
     # Block after block, on whatever worker, so that the last bit is always the same.
-    for part in parts:
-        for top, two, four, weight in part.sums:
-            largest, second, fourth = max(largest, top), second + two, fourth + four
-            weighed += weight
+    for top, two, four, weight in chain.from_iterable(sums for _, sums in parts):
+        largest, second, fourth = max(largest, top), second + two, fourth + four
+        weighed += weight
     n_values = int(counted.sum()) * p
     usable = n_values > 0 and 0 < second and np.isfinite(fourth)
+    others = [p.other_energy for p, _ in parts if p.other_energy is not None]
     return Scored(
-        energy=row_tables.joined([part.energy for part in parts]),
-        other_energy=None
-        if other is None
-        else row_tables.joined(
-            [p.other_energy for p in parts if p.other_energy is not None]
-        ),
+        energy=row_tables.joined([part.energy for part, _ in parts]),
+        other_energy=row_tables.joined(others) if others else None,
         max_z=float(np.sqrt(largest)) if n_values else None,
         excess_kurtosis=fourth * n_values / second**2 - 3 if usable else None,
-        one_sided=np.all([part.one_sided for part in parts], axis=0),
+        one_sided=np.all([part.one_sided for part, _ in parts], axis=0),
         scaled_fourth=weighed,
-        collected=tuple(part.collected for part in parts),
+        collected=tuple(one for part, _ in parts for one in part.collected),
     )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _ScoredPart:
-    """What `Scored` is put together from; `sums` are those of each block."""
-
-    energy: Floats
-    other_energy: Floats | None
-    sums: list[tuple[float, float, float, float]]
-    one_sided: Bools
-    collected: Any
 
 
 def _score_part(
     part: row_tables.Part,
     counted: Bools,
-    watch: BlockWatch,
     *,
     mean: Floats,
     whitening: Floats | None,
     factor: Floats,
     weights: Floats,
     other: tuple[Floats, Floats] | None,
-) -> _ScoredPart:
+    watch: BlockWatch | None,
+) -> tuple[Scored, list[tuple[float, float, float, float]]]:
     """Return the energies of a part of the rows, and the sums of each block."""
     from sightline._kernels.rows import center, energies
 
@@ -315,7 +293,9 @@ def _score_part(
     weighed = np.empty(row_tables.BLOCK_ROWS)
     unsigned = np.arange(p)
     sums = []
-    collector = watch.begin()
+    collector = None
+    if watch is not None:
+        collector = watch.begin(part.first, part.first + n_rows)
 
     def whiten(y: Floats, matrix: Floats, z: Floats) -> None:
         for first in range(0, len(y), step):
@@ -343,29 +323,13 @@ def _score_part(
                 other_energy[start:stop] *= 0.5
             if len(unsigned):
                 unsigned = unsigned[(block[:, unsigned] >= 0).all(axis=0)]
-    return _ScoredPart(
+    scored = Scored(
         energy=energy,
         other_energy=other_energy,
-        sums=sums,
         one_sided=np.isin(np.arange(p), unsigned),
-        collected=watch.collected(collector),
+        collected=() if collector is None else (collector.ended(),),
     )
-
-
-class _NoWatch:
-    """The default: nothing is collected."""
-
-    def between(self, first: int, stop: int) -> "_NoWatch":
-        return self
-
-    def begin(self) -> None:
-        return None
-
-    def collected(self, collector: None) -> None:
-        return None
-
-
-_NO_WATCH = _NoWatch()
+    return scored, sums
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -418,34 +382,6 @@ class ScoredTest:
         return [attack.segment for attack in self.attacks]
 
 
-class Track:
-    """Reports how many of all rows to be read are done, stage after stage.
-
-    Parameters
-    ----------
-    progress : callable, optional
-        Takes a `Step`; None reports nothing.
-    stream : ResidualStream
-        Train is read twice, or three times with attacks; test and calibration once.
-    """
-
-    def __init__(self, progress: Progress | None, stream: ResidualStream) -> None:
-        extra = stream.calibration.n_rows if stream.calibration else 0
-        n_passes = 3 if stream.p > 1 and (stream.labels == ATTACK).any() else 2
-        self.total = n_passes * stream.train.n_rows + stream.test.n_rows + extra
-        self.done = 0
-        self.progress = progress or silent
-
-    def stage(self, kind: StepKind, detail: str = "") -> Tick:
-        """Return the callback for the blocks of one stage."""
-
-        def tick(rows: int) -> None:
-            self.done += rows
-            self.progress(Step(kind, self.done, self.total, detail))
-
-        return tick
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Energies:
     """The reference and all energies: what needs the residuals themselves.
@@ -487,8 +423,8 @@ def score_stream(
     labels: Labels,
     estimator: str,
     watch: BlockWatch | None,
-    track: Track,
     *,
+    progress: Progress = silent,
     use_held_out: bool = False,
 ) -> Energies:
     """Fit the reference and return the energy of every row.
@@ -505,56 +441,56 @@ def score_stream(
         One of `sightline.energy.reference.ESTIMATORS`.
     watch : BlockWatch, optional
         Collects from the whitened test rows.
-    track : Track
-        Reports the rows done.
+    progress : callable
+        Called with a `Step`: how many of all rows to be read are done.
     use_held_out : bool
         Whether the rows of `calibration` fit the reference too, as train rows.
     """
     learned, held_out = stream.train, stream.calibration
+    # Train is read twice, or three times with attacks; test and calibration once.
+    n_train = (3 if stream.p > 1 and (labels == ATTACK).any() else 2) * learned.n_rows
+    total = n_train + stream.test.n_rows + (held_out.n_rows if held_out else 0)
+    done = 0
+
+    def stage(kind: StepKind, detail: str = "") -> Tick:
+        def tick(rows: int) -> None:
+            nonlocal done
+            done += rows
+            progress(Step(kind, done, total, detail))
+
+        return tick
+
     if use_held_out and held_out is not None:
         learned, held_out = row_tables.JoinedRows((learned, held_out)), None
     folds = fold_moments(
-        learned,
-        channels=stream.channels,
-        tick=track.stage(StepKind.FITTING_REFERENCE),
+        learned, channels=stream.channels, tick=stage(StepKind.FITTING_REFERENCE)
     )
     moments = merged(folds)
     reference = fit_reference(learned, estimator=estimator, moments=moments)
     if stream.one_sided:
         reference = reference.about_zero()
 
-    def score(name: str, rows: Rows, **options: Any) -> Scored:
+    def score(name: str, rows: Rows, under: Reference, **options: Any) -> Scored:
+        tick, channels = stage(StepKind.SCORING, name), stream.channels
         return score_rows(
-            rows,
-            reference,
-            name=name,
-            channels=stream.channels,
-            tick=track.stage(StepKind.SCORING, name),
-            **options,
+            rows, under, name=name, channels=channels, tick=tick, **options
         )
 
-    train = score("train", learned, scale=scale_of(moments))
-    options: dict[str, Any] = {"counted": labels == NORMAL, "watch": watch}
-    standardised_train = None
-    if not (labels == ATTACK).any():
-        test = score("test", stream.test, **options)
-    else:
-        # A single channel has the same energy in any unit.
+    train = score("train", learned, reference, scale=scale_of(moments))
+    other = standardised_train = None
+    if (labels == ATTACK).any():
         other = standardised_reference(moments, train.scaled_fourth)
         other = reference if stream.one_sided else other
-        test = score("test", stream.test, other=other, **options)
-        if stream.p > 1:
-            standardised_train = score_rows(
-                learned,
-                other,
-                name="train",
-                channels=stream.channels,
-                energy_only=True,
-                tick=track.stage(StepKind.SCORING, "train"),
-            ).energy
+    is_normal = labels == NORMAL
+    test = score(
+        "test", stream.test, reference, counted=is_normal, watch=watch, other=other
+    )
+    # A single channel has the same energy in any unit.
+    if other is not None and stream.p > 1:
+        standardised_train = score("train", learned, other, energy_only=True).energy
     calibration_mean = None
     if held_out is not None:
-        calibration = score("calibration", held_out, energy_only=True)
+        calibration = score("calibration", held_out, reference, energy_only=True)
         # Energies may be so large that their sum overflows.
         with np.errstate(over="ignore"):
             calibration_mean = float(np.mean(calibration.energy))

@@ -1,14 +1,21 @@
-"""The normal reference P0 = N(mu0, S0); only attack-free training residuals come in."""
+"""The normal reference P0 = N(mu0, S0); only attack-free training residuals come in.
 
-from collections.abc import Callable, Sequence
+It is fitted on moments of residuals that add up, however the rows are cut: one pass
+over any blocks, or over the partitions of a cluster, gives the moments of the whole
+array; from them follow the reference and the mean energy of any part.
+"""
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import add
 
 import numpy as np
 
 from sightline.data import row_tables
-from sightline.data.arrays import Floats, require
-from sightline.energy.moments import N_FOLDS, Moments, fold_moments, merged
+from sightline.data.arrays import Bools, Floats, Residuals, require
 from sightline.errors import StreamError
 from sightline.parallel import one_thread_each
 from sightline.showing import Shown
@@ -27,6 +34,253 @@ MCD_ROWS = 50_000
 SMALLEST_SPREAD = 1e-100
 # A pivot this small compared with its own variance means a singular covariance.
 SINGULAR_PIVOT = 1e-13
+N_FOLDS = 5
+
+
+# --- Moments --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums over a set of rows that a Gaussian reference needs; sets add up.
+
+    With ``y = x - mean``:
+
+    Parameters
+    ----------
+    count : int
+        Number of rows n.
+    mean : array of shape (p,)
+        Mean of the rows.
+    rest : array of shape (p,)
+        ``sum y``, what rounding leaves of the mean: 0 but for the last digits, which
+        matter if values lie far from 0.
+    second : array of shape (p, p)
+        ``sum y y'``; the covariance is ``second / n``.
+    cubic : array of shape (p,)
+        ``sum |y|^2 y``, needed to move `fourth` to another mean.
+    fourth : float
+        ``sum |y / unit|^4``, needed by Ledoit-Wolf shrinkage.
+    first : array of shape (p,)
+        The first row.
+    constant : array of bool, shape (p,)
+        Which channels never leave the value of the first row.
+    unit : float
+        1, or a power of two for rows so short that fourth powers would underflow.
+
+    Examples
+    --------
+    >>> rows = row_tables.ArrayRows(np.array([[0.0, 1.0], [2.0, 1.0], [4.0, 1.0]]))
+    >>> both = merged(fold_moments(rows, n_folds=2))
+    >>> both.mean.tolist(), both.constant.tolist()
+    ([2.0, 1.0], [False, True])
+    """
+
+    count: int
+    mean: Floats
+    rest: Floats
+    second: Floats
+    cubic: Floats
+    fourth: float
+    first: Floats
+    constant: Bools
+    unit: float = 1.0
+
+    def __add__(self, other: "Moments") -> "Moments":
+        """Return the moments of both sets, by Chan's formula.
+
+        It keeps its digits even if one of the sets holds a huge burst.
+        """
+        count = self.count + other.count
+        mean = self.mean + (other.mean - self.mean) * (other.count / count)
+        unit = max(self.unit, other.unit)
+        a, b = _moved(self, mean), _moved(other, mean)
+        return Moments(
+            count=count,
+            mean=mean,
+            rest=a.rest + b.rest,
+            second=a.second + b.second,
+            cubic=a.cubic + b.cubic,
+            fourth=a.fourth * (a.unit / unit) ** 4 + b.fourth * (b.unit / unit) ** 4,
+            unit=unit,
+            first=self.first,
+            constant=self.constant & other.constant & (self.first == other.first),
+        )
+
+    @property
+    def covariance(self) -> Floats:
+        """Covariance, divided by the number of rows."""
+        return self.second / self.count
+
+
+def _moved(about: Moments, mean: Floats) -> Moments:
+    """Return the same moments about another mean."""
+    by = mean - about.mean
+    n, total, second, cubic = about.count, about.rest, about.second, about.cubic
+    trace, square = float(np.trace(second)), float(by @ by)
+    cross = np.outer(total, by)
+    # In the moments' own unit, so that fourth powers do not underflow.
+    unit = about.unit
+    step, spread = by / unit, second / unit / unit
+    length = float(step @ step)
+    return replace(
+        about,
+        mean=mean,
+        rest=total - n * by,
+        second=second - cross - cross.T + n * np.outer(by, by),
+        cubic=cubic
+        - 2 * second @ by
+        - trace * by
+        + 2 * float(total @ by) * by
+        + square * total
+        - n * square * by,
+        fourth=about.fourth
+        - 4 * float(step @ (cubic / unit / unit / unit))
+        + 4 * float(step @ spread @ step)
+        + 2 * length * float(np.trace(spread))
+        - 4 * length * float(step @ (total / unit))
+        + n * length**2,
+    )
+
+
+class _Sums:
+    """Plain sums over a run of blocks, about the mean of the first block.
+
+    The first block is part of the run, so that however far the others lie from it,
+    the sums are at most `row_tables.RUN_BLOCKS` times what is left of them about the
+    true mean: two digits, not all.
+    """
+
+    def __init__(self, n_channels: int) -> None:
+        self.ones = np.ones(n_channels)
+        # Rows y, then a column of ones and one of |y|^2, so that one product gives
+        # `second`, `rest` and `cubic`.
+        self.centered = np.ones((row_tables.BLOCK_ROWS, n_channels + 2))
+        self.squares = np.empty(row_tables.BLOCK_ROWS)
+        self.products = np.zeros((n_channels + 2, n_channels + 2))
+        self.count = 0
+
+    def add(self, block: Residuals) -> None:
+        """Take in one block; FloatingPointError if its squares overflow."""
+        from sightline._kernels.rows import center
+
+        if self.count == 0:
+            self.pilot = block.mean(axis=0, dtype=np.float64)
+            self.first, self.fourth = block[0].copy(), 0.0
+            self.still = np.arange(block.shape[1])
+            self.products[...] = 0
+        y, squares = self.centered[: len(block)], self.squares[: len(block)]
+        center(block, self.pilot, self.ones, y, squares)
+        y[:, -1] = squares
+        if self.count == 0:
+            # A power of two near the length of rows shorter than about 1e-60, so that
+            # fourth powers do not underflow, and the unit changes no digit.
+            largest = float(squares.max(initial=0.0))
+            is_short = 0.0 < largest < 1e-120
+            self.unit = 2.0 ** (math.frexp(largest)[1] // 2) if is_short else 1.0
+        if self.unit != 1.0:
+            squares = squares / self.unit**2
+        fourth = float(squares @ squares)
+        if not np.isfinite(fourth):
+            raise FloatingPointError
+        self.fourth += fourth
+        self.products += y.T @ y
+        if len(self.still):
+            same = (block[:, self.still] == self.first[self.still]).all(axis=0)
+            self.still = self.still[same]
+        self.count += len(block)
+
+    def take(self) -> Moments:
+        """Return the moments of the blocks so far, and start again from none."""
+        products = self.products.copy()
+        total, cubic = products[-2:, :-2]
+        constant = np.zeros(len(total), np.bool_)
+        constant[self.still] = True
+        about_pilot = Moments(
+            count=self.count,
+            mean=self.pilot,
+            rest=total,
+            second=products[:-2, :-2],
+            cubic=cubic,
+            fourth=self.fourth,
+            unit=self.unit,
+            first=self.first.astype(np.float64),
+            constant=constant,
+        )
+        mean = self.pilot + total / self.count
+        self.count = 0
+        return _moved(about_pilot, mean)
+
+
+def fold_moments(
+    rows: row_tables.Rows,
+    *,
+    name: str = "train",
+    channels: Sequence[str] | None = None,
+    n_folds: int = N_FOLDS,
+    tick: row_tables.Tick = row_tables.no_tick,
+) -> list[Moments]:
+    """Return the moments of contiguous folds of the rows, in one pass.
+
+    The same bits come out whatever the chunks, parts or workers: sums are made block
+    by block on one grid and merged in the order of the rows.
+
+    Parameters
+    ----------
+    rows : Rows
+        The residuals.
+    name, channels : str, sequence of str
+        What to call the array and its channels in an error.
+    n_folds : int
+        Number of folds, of nearly equal size. Empty folds are left out.
+    tick : callable
+        Called with the number of rows of each block done.
+
+    Raises
+    ------
+    StreamError
+        If a value is not finite, or its fourth power overflows.
+    """
+    cuts = [rows.n_rows * k // n_folds for k in range(n_folds + 1)]
+    folds: dict[int, Moments] = {}
+    try:
+        # Run after run, on whatever worker, so that the last bit is always the same.
+        for runs in row_tables.map_parts(
+            rows, partial(_moments_of_runs, cuts=cuts), tick=tick
+        ):
+            for fold, run in runs:
+                folds[fold] = folds[fold] + run if fold in folds else run
+    except FloatingPointError:
+        named = channels or [str(j) for j in range(rows.n_channels)]
+        row_tables.refuse_nonfinite(rows, name, named)
+    return list(folds.values())
+
+
+def _moments_of_runs(
+    part: row_tables.Part, *, cuts: Sequence[int]
+) -> list[tuple[int, Moments]]:
+    """Return the fold and the moments of each run of blocks."""
+    n_rows, first = part.rows.n_rows, part.first
+    inside = [cut - first for cut in cuts if 0 <= cut - first <= n_rows]
+    run_rows = row_tables.GRID_ROWS
+    ends = {*inside, *range(-first % run_rows, n_rows, run_rows), n_rows}
+    sums = _Sums(part.rows.n_channels)
+    runs = []
+    # An overflow is looked for in the sums, and reported with its row and channel.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start, block in part.blocks(inside):
+            sums.add(block)
+            if start + len(block) in ends:
+                runs.append((bisect_right(cuts, first + start) - 1, sums.take()))
+    return runs
+
+
+def merged(moments: Sequence[Moments]) -> Moments:
+    """Return the moments of all sets together, merged one after the other."""
+    return reduce(add, moments)
+
+
+# --- The reference --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -188,13 +442,12 @@ def fit_reference(
             f"point (a spread below {SMALLEST_SPREAD:g}): multiply residuals, train "
             "and test, by one large number."
         )
+    fitted = _from_moments(summed, estimator)
     if estimator == "ledoit-wolf-standardised":
         fourth = scaled_fourth(rows, summed.mean, scale_of(summed))
         fitted = standardised_reference(summed, fourth)
-    elif estimator == "minimum-covariance-determinant":
+    elif fitted is None:
         fitted = _minimum_covariance_determinant(rows)
-    else:
-        fitted = _REFERENCE_OF[estimator](summed)
     return fitted.checked()
 
 
@@ -225,30 +478,33 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
     return 0.0 if beta <= 0 else beta / delta
 
 
-def _ledoit_wolf(moments: Moments) -> Reference:
-    """Return the Ledoit-Wolf reference: the default, and the paper's protocol."""
-    return _shrunk(moments, ledoit_wolf_shrinkage(moments), "ledoit-wolf")
+def _from_moments(moments: Moments, estimator: str) -> Reference | None:
+    """Return a reference; None if the estimator needs more than moments."""
+    shrinkage = None
+    if estimator == "ledoit-wolf":
+        shrinkage = ledoit_wolf_shrinkage(moments)
+    elif estimator == "oas":
+        # Oracle approximating shrinkage (Chen et al. 2010).
+        covariance = moments.covariance / moments.unit**2
+        p = len(covariance)
+        alpha = float(np.mean(covariance**2))
+        mu2 = (float(np.trace(covariance)) / p) ** 2
+        below = (moments.count + 1) * (alpha - mu2 / p)
+        shrinkage = 1.0 if below == 0 else min((alpha + mu2) / below, 1.0)
+        shrinkage = 0.0 if p == 1 else shrinkage
+    elif estimator != "empirical":
+        return None
+    return _shrunk(moments, shrinkage, estimator)
 
 
-def _oas(moments: Moments) -> Reference:
-    """Return the reference by oracle approximating shrinkage (Chen et al. 2010)."""
-    covariance = moments.covariance / moments.unit**2
-    p, n = len(covariance), moments.count
-    if p == 1:
-        return _shrunk(moments, 0.0, "oas")
-    alpha = float(np.mean(covariance**2))
-    mu2 = (float(np.trace(covariance)) / p) ** 2
-    denominator = (n + 1) * (alpha - mu2 / p)
-    shrinkage = 1.0 if denominator == 0 else min((alpha + mu2) / denominator, 1.0)
-    return _shrunk(moments, shrinkage, "oas")
-
-
-def _shrunk(moments: Moments, shrinkage: float, estimator: str) -> Reference:
+def _shrunk(moments: Moments, shrinkage: float | None, estimator: str) -> Reference:
     """Return ``(1 - s) C + s (tr C / p) I`` as a reference."""
-    covariance = (1 - shrinkage) * moments.covariance
-    p = len(covariance)
-    target = shrinkage * float(np.trace(moments.covariance)) / p
-    covariance.flat[:: p + 1] += target
+    covariance = moments.covariance
+    if shrinkage is not None:
+        p = len(covariance)
+        target = shrinkage * float(np.trace(covariance)) / p
+        covariance = (1 - shrinkage) * covariance
+        covariance.flat[:: p + 1] += target
     return Reference(
         mean=moments.mean,
         covariance=covariance,
@@ -256,24 +512,6 @@ def _shrunk(moments: Moments, shrinkage: float, estimator: str) -> Reference:
         shrinkage=shrinkage,
         n_rows=moments.count,
     )
-
-
-def _empirical(moments: Moments) -> Reference:
-    """Return the plain covariance as a reference."""
-    return Reference(
-        mean=moments.mean,
-        covariance=moments.covariance,
-        estimator="empirical",
-        shrinkage=None,
-        n_rows=moments.count,
-    )
-
-
-_REFERENCE_OF: dict[str, Callable[[Moments], Reference]] = {
-    "ledoit-wolf": _ledoit_wolf,
-    "oas": _oas,
-    "empirical": _empirical,
-}
 
 
 def scale_of(moments: Moments) -> Floats:
@@ -322,12 +560,9 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
     correlation = replace(
         moments, second=moments.second / within, fourth=fourth, unit=1.0
     )
-    shrunk = _ledoit_wolf(correlation)
-    return replace(
-        shrunk,
-        covariance=shrunk.covariance * within,
-        estimator="ledoit-wolf-standardised",
-    )
+    shrinkage = ledoit_wolf_shrinkage(correlation)
+    shrunk = _shrunk(correlation, shrinkage, "ledoit-wolf-standardised")
+    return replace(shrunk, covariance=shrunk.covariance * within)
 
 
 def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
@@ -376,8 +611,7 @@ def crossfit_excess(
     float or None
         None if folds are too small, or the estimator needs more than moments.
     """
-    fit = _REFERENCE_OF.get(estimator)
-    if fit is None or len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:
+    if len(folds) < N_FOLDS or min(fold.count for fold in folds) < 2:
         return None
     excess = []
     for k, fold in enumerate(folds):
@@ -385,7 +619,9 @@ def crossfit_excess(
         if others.constant.all():
             return None
         try:
-            reference = fit(others)
+            reference = _from_moments(others, estimator)
+            if reference is None:
+                return None
             if one_sided:
                 reference = reference.about_zero()
             energy = reference.mean_energy(fold)

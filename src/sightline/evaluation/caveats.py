@@ -3,8 +3,13 @@
 from collections.abc import Iterator
 
 from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
-from sightline.evaluation.protocol import HINDSIGHT, SWITCHES, Protocol
-from sightline.evaluation.result import StreamMeasures, Uncertainty
+from sightline.evaluation.result import (
+    HINDSIGHT,
+    SWITCHES,
+    Protocol,
+    StreamMeasures,
+    Uncertainty,
+)
 from sightline.figures import FIGURES, Figure, FigureStyle
 from sightline.metrics import intervals
 from sightline.metrics.chance import FLOOR_SHARE

@@ -4,7 +4,7 @@ Excerpts show the rows around each attack in at most `MOST_COLUMNS` columns, epi
 are the false alarms, and states tell in which states of the plant they begin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.energy import ScoredTest, energy_parts
 from sightline.energy.reference import Reference
 from sightline.evaluation.result import ChartData, SegmentResult
-from sightline.metrics.probe import false_alarm_runs
+from sightline.metrics.alarm_load import false_alarm_runs
 from sightline.metrics.ranking import roc_points
 from sightline.rules.scoring import ScoredStream
 
@@ -120,9 +120,25 @@ def _arrays_of_rows(
     stream: ResidualStream, test: ScoredTest, segments: Sequence[SegmentResult]
 ) -> Arrays:
     """Return the fields of `ChartData` on false alarms, states and excerpts."""
-    own = {} if test.own_alarms is None else {OWN: test.own_alarms}
     spans = _spans(test.segments, stream)
-    rule, starts, lengths, peaks = _episodes({P99: test.alarms} | own, test)
+    # Rule, first row, length and peak row of each false alarm of each rule.
+    of_rules: list[list[Ints]] = []
+    for number, is_alarm in ((P99, test.alarms), (OWN, test.own_alarms)):
+        if is_alarm is None:
+            continue
+        starts, stops = false_alarm_runs(is_alarm, test.labels, test.breaks)
+        if len(starts) > MOST_EPISODES:
+            some = np.arange(MOST_EPISODES) * len(starts) // MOST_EPISODES
+            starts, stops = starts[some], stops[some]
+        peaks = np.array(
+            [
+                a + int(np.argmax(test.energy[a:b]))
+                for a, b in zip(starts, stops, strict=True)
+            ],
+            dtype=np.int64,
+        )
+        of_rules.append([np.full(len(starts), number), starts, stops - starts, peaks])
+    rule, starts, lengths, peaks = map(np.concatenate, zip(*of_rules, strict=True))
     around = [span.rows for span in spans]
     wanted = np.unique(np.concatenate([peaks, *around]))
     residuals = _SomeRows(stream.test, wanted.astype(np.int64))
@@ -202,32 +218,6 @@ def _spans(segments: Sequence[Segment], stream: ResidualStream) -> list[_Span]:
         columns = offsets * n_columns // length
         spans.append(_Span(start, stop, start + offsets, columns, n_columns))
     return spans
-
-
-def _episodes(
-    alarms: Mapping[int, Bools], test: ScoredTest
-) -> tuple[Ints, Ints, Ints, Ints]:
-    """Return rule, first row, length and peak row of each false alarm of each rule."""
-    of_rules: list[list[Ints]] = []
-    for rule, is_alarm in alarms.items():
-        starts, stops = false_alarm_runs(is_alarm, test.labels, test.breaks)
-        if len(starts) > MOST_EPISODES:
-            some = np.arange(MOST_EPISODES) * len(starts) // MOST_EPISODES
-            starts, stops = starts[some], stops[some]
-        peaks = [
-            a + int(np.argmax(test.energy[a:b]))
-            for a, b in zip(starts, stops, strict=True)
-        ]
-        of_rules.append(
-            [
-                np.full(len(starts), rule, np.int64),
-                starts,
-                stops - starts,
-                np.array(peaks, dtype=np.int64),
-            ]
-        )
-    rules, starts, lengths, peak_rows = map(np.concatenate, zip(*of_rules, strict=True))
-    return rules, starts, lengths, peak_rows
 
 
 def _contributions(residuals: Floats, reference: Reference) -> Floats:

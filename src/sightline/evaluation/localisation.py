@@ -119,15 +119,13 @@ class Localisation:
 
 
 def check_attribution(
-    stream: ResidualStream, attribution: npt.ArrayLike | None, n_dropped: int
-) -> Floats | None:
+    stream: ResidualStream, attribution: npt.ArrayLike, n_dropped: int
+) -> Floats:
     """Return a detector's own attribution of the test rows to channels, checked.
 
     `StreamError` unless it has one finite value for each test row and channel, and no
     test row was dropped.
     """
-    if attribution is None:
-        return None
     values = check_residuals(attribution, "attribution").astype(np.float64)
     shape = (stream.test.n_rows + n_dropped, stream.p)
     if values.shape != shape:
@@ -242,6 +240,16 @@ def _each_attack(
         best = np.array([ranks[i, list(t)].min() for i, t in enumerate(targets)])
         return np.where(_usable(values), best, np.nan)
 
+    def leading(strength: Floats) -> tuple[LeadingChannel, ...]:
+        """Return the strongest channels; none if strengths are undefined or 0."""
+        if not np.isfinite(strength).all() or strength.max() <= 0:
+            return ()
+        order = np.argsort(-strength, kind="stable")[:N_LEADING]
+        shares = strength / strength.max()
+        return tuple(
+            LeadingChannel(channel=channels[j], share=float(shares[j])) for j in order
+        )
+
     ranks = {
         method: {moment: best_ranks(values) for moment, values in by_moment.items()}
         for method, by_moment in strength.items()
@@ -255,7 +263,7 @@ def _each_attack(
                 for method, by_moment in ranks.items()
             },
             leading={
-                moment: _leading(values[i], channels)
+                moment: leading(values[i])
                 for moment, values in strength[Method.CONDITIONAL].items()
             },
         )
@@ -266,17 +274,6 @@ def _each_attack(
 def _usable(strength: Floats) -> Bools:
     """Return the attacks of which every channel has a strength."""
     return np.asarray(np.isfinite(strength).all(axis=1), dtype=np.bool_)
-
-
-def _leading(strength: Floats, channels: Sequence[str]) -> tuple[LeadingChannel, ...]:
-    """Return the strongest channels; none if the strengths are undefined or 0."""
-    if not np.isfinite(strength).all() or strength.max() <= 0:
-        return ()
-    order = np.argsort(-strength, kind="stable")[:N_LEADING]
-    return tuple(
-        LeadingChannel(channel=channels[j], share=float(strength[j] / strength.max()))
-        for j in order
-    )
 
 
 Strengths = dict[str, dict[str, Floats]]

@@ -1,35 +1,43 @@
-"""What is measured on a scored stream: the figures, and the alarm metrics.
+"""What is measured on a scored stream: figures, their uncertainty, alarm metrics.
 
 `measure` gives one record for each block of the stream, `measure_attacks` one for each
-attack, `measure_alarm_metrics` the figures of alarms and scores that users know from
-elsewhere.
+attack, `measure_uncertainty` their intervals and chance floors, and
+`measure_alarm_metrics` the figures of alarms and scores that users know from elsewhere.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, finite
-from sightline.data.row_tables import gather_rows, make_calls
+from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, Ints, finite
+from sightline.data.row_tables import gather_rows, make_calls, parts_of
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import Energies, ScoredTest, two_sided_energy
 from sightline.energy.reference import crossfit_excess
 from sightline.evaluation import result
-from sightline.evaluation.protocol import Protocol
-from sightline.figures import PAUC_RATES
-from sightline.metrics import quality, ranking
+from sightline.evaluation.result import Protocol
+from sightline.figures import FIGURES, PAUC_RATES, with_interval
+from sightline.metrics import chance, intervals, ranking
+from sightline.metrics import measures as quality
 from sightline.metrics.alarm_figures import AlarmFigure, measure_figures
+from sightline.metrics.alarm_load import AlarmMetrics, judge_alarms
 from sightline.metrics.alarm_runs import AlarmRuns, LabelledRows
-from sightline.metrics.probe import AlarmMetrics, judge_alarms
+from sightline.metrics.intervals import Drawable, Draws, MatchedWindows
+from sightline.metrics.measures import SegmentMeasures, measure_segments
 from sightline.metrics.score_metrics import ScoreRanks
-from sightline.metrics.segment import SegmentMeasures, measure_segments
-from sightline.metrics.window_kl import measure_windows
-from sightline.progress import Progress, Step, StepKind
+from sightline.metrics.windows import WindowEnergies, is_beaten, measure_windows
+from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules import QuantileRule
 from sightline.rules.commission import Commissioning
 from sightline.rules.scoring import ScoredStream, ranks_of_score
+
+# Figures of alarms that are above their floor if recall is.
+_BY_RECALL = ("f1", "precision")
+METHOD = "one-more-attack"
 
 
 def measure(
@@ -183,6 +191,7 @@ def _judge_alarms(
         tau99=tau99,
         is_attack_free=test.attack_free.for_alarms,
         ids=[attack.id for attack in test.attacks],
+        early=test.attack_free.margins[:, 0],
         by_rows=by_rows,
     )
 
@@ -231,6 +240,181 @@ def _stream_facts(scored: ScoredStream) -> result.StreamFacts:
     )
 
 
+# --- Uncertainty ----------------------------------------------------------------------
+
+
+def measure_uncertainty(
+    scored: ScoredStream,
+    measures: result.StreamMeasures,
+    *,
+    seed: int,
+    progress: Progress = silent,
+) -> result.Uncertainty:
+    """Return a 95% interval and a chance floor for each figure.
+
+    Parameters
+    ----------
+    scored : ScoredStream
+        Energies, labels, attacks and alarms. If the test is divided among workers, they
+        draw.
+    measures : StreamMeasures
+        The figures themselves.
+    seed : int
+        Same seed, same intervals.
+    progress : callable, optional
+        Called with a `Step` after some draws.
+
+    Returns
+    -------
+    Uncertainty
+        Without attacks all floors are None, and all intervals but those of drifts and
+        of the share of calm rows in alarm.
+    """
+    test, windows, rows = scored.test, scored.windows, scored.stream.test
+    train_mean, n_attacks = scored.energies.train_mean, len(test.attacks)
+    n_replicates, n_shifts = intervals.N_REPLICATES, chance.N_SHIFTS
+    total = n_replicates + (n_shifts if n_attacks else 0)
+
+    def tick(n_done: int) -> None:
+        progress(Step(StepKind.DRAWING_INTERVALS, min(n_done, total), total))
+
+    block = intervals.block_of_calm(
+        intervals.log_of(test.energy[test.attack_free.by_label])
+    )
+    block_of = intervals.blocks_of_rows(test.labels, test.breaks, block)
+    measured = {entry.key: entry.of(measures) for entry in with_interval()}
+    floors: dict[str, chance.Floor | None] = {}
+    ticks = (tick, lambda n_done: tick(n_replicates + n_done))
+    drawn = partial(_intervals, test, windows, block, block_of, measured, train_mean)
+    calls: list[Callable[..., Any]] = [partial(drawn, n_replicates=n_replicates)]
+    if n_attacks:
+        rolled = partial(chance.chance, test.energy, test.labels, test.alarms)
+        rolled = partial(rolled, test.segments, block_of, windows=windows)
+        calls.append(partial(rolled, n_draws=n_shifts))
+    calls = [partial(call, seed=seed) for call in calls]
+    if parts_of(rows) is not None:
+        (ranges, attack_rows), *at_chance = make_calls(rows, calls)
+        tick(total)
+    else:
+        (ranges, attack_rows), *at_chance = [
+            call(tick=each) for call, each in zip(calls, ticks, strict=False)
+        ]
+    if n_attacks:
+        ranges["hits"] = intervals.count_interval(measures.probe.hits or 0, n_attacks)
+        floors = {
+            name: chance.floor_of(measured[name], values)
+            for name, values in at_chance[0].items()
+        }
+        # F1 and precision share recall's verdict: redrawing calm time moves their false
+        # alarms, which attacks do not change.
+        if recall := floors["recall"]:
+            is_above, p = recall.above_floor, recall.p
+            for name in _BY_RECALL:
+                floor = floors[name]
+                floors[name] = floor and replace(floor, above_floor=is_above, p=p)
+    effective = None
+    if n_segments := float(len(attack_rows)):
+        n_effective = intervals.effective_attacks(attack_rows)
+        effective = result.EffectiveAttacks(rows=n_effective, segments=n_segments)
+    return result.Uncertainty(
+        intervals={entry.key: ranges.get(entry.key) for entry in with_interval()},
+        floor={e.key: floors.get(e.key) for e in with_interval() if e.has_floor},
+        bootstrap=result.BootstrapFacts(
+            method=METHOD,
+            n=n_replicates,
+            block=block,
+            seed=seed,
+            effective_attacks=effective,
+            few_events=effective is None or effective.rows < intervals.FEW_EVENTS,
+            shifts=n_shifts,
+        ),
+    )
+
+
+def matched_windows(
+    d_full: Floats,
+    group: Ints,
+    lengths: Ints,
+    matched: Floats,
+    starts: Ints,
+    bounds: Ints,
+    block_of: npt.NDArray[np.int32],
+) -> list[MatchedWindows]:
+    """Return the windows that each attack is compared with, by blocks of calm time.
+
+    Parameters
+    ----------
+    d_full, group, lengths : array of shape (n_attacks,)
+        Evidence of each attack, which of the different lengths it has, and its rows.
+    matched, starts : array of shape (n_windows,)
+        Evidence and first row of the matched windows, those of one length side by side.
+    bounds : array of shape (n_lengths + 1,)
+        Where those of each length begin.
+    block_of : array of shape (n_rows,)
+        Block of each calm row.
+    """
+    windows = []
+    for own, k, length in zip(d_full, group.tolist(), lengths.tolist(), strict=True):
+        part = slice(bounds[k], bounds[k + 1])
+        block = block_of[starts[part] + length // 2]
+        beaten = is_beaten(matched[part], own)
+        windows.append(MatchedWindows(block[block >= 0], beaten[block >= 0]))
+    return windows
+
+
+def _intervals(
+    test: ScoredTest,
+    windows: WindowEnergies,
+    block: int,
+    block_of: npt.NDArray[np.int32],
+    measured: Mapping[str, float | None],
+    train_mean: float,
+    *,
+    n_replicates: int,
+    seed: int,
+    tick: intervals.Tick = intervals.no_tick,
+) -> tuple[dict[str, tuple[float, float | None] | None], Floats]:
+    """Return the 95% interval of each figure that is drawn, and rows of each attack."""
+    plan, matched = windows.plan, None
+    if test.attacks:
+        matched = matched_windows(
+            windows.attack_d_full,
+            plan.group,
+            np.array([segment.length for segment in test.segments]),
+            windows.normal_d_full,
+            plan.starts[plan.is_normal],
+            plan.normal_bounds,
+            block_of,
+        )
+    # The test cut into attacks and blocks, with the windows of each attack.
+    stream = Drawable.of(
+        test.energy,
+        test.alarms,
+        intervals.attacks_of_rows(test.segments, test.n_rows),
+        block_of,
+        block=block,
+        n_attacks=len(test.attacks),
+        n_blocks=int(block_of.max()) + 1,
+        d_full=windows.attack_d_full if test.attacks else None,
+        windows=matched,
+    )
+    n_attacks, n_blocks = stream.n_attacks, len(stream.block_rows)
+    draws = Draws.of(n_attacks, n_blocks, n=n_replicates, seed=seed)
+    drawn = intervals.draw(stream, draws, tick=tick)
+    ends = intervals.ends_of(drawn, draws, intervals.weights_of(drawn))
+    ends |= intervals.drift_ends(drawn, train_mean)
+    found = {
+        name: intervals.interval_of(
+            measured[name],
+            one,
+            low=FIGURES[name].low,
+            high=FIGURES[name].high,
+        )
+        for name, one in ends.items()
+    }
+    return found, stream.attack_rows
+
+
 # --- Alarm metrics --------------------------------------------------------------------
 
 
@@ -252,72 +436,50 @@ def measure_alarm_metrics(
     test = scored.test
     if not (test.attacks and keys):
         return None
-    rows = LabelledRows(test.labels, test.breaks)
-    # Alarms are cut into runs, and a score is sorted, where its figures are measured.
-    judged: dict[str, Callable[[], AlarmRuns | ScoreRanks]] = {
-        "probe": partial(AlarmRuns.of, rows, test.alarms)
+    rows = LabelledRows.of(test.labels, test.breaks)
+    judged: dict[str, AlarmRuns | ScoreRanks] = {
+        "probe": AlarmRuns.of(rows, test.alarms)
     }
     if test.own_alarms is not None:
-        judged["own_rule"] = partial(AlarmRuns.of, rows, test.own_alarms)
-    judged["energy"] = partial(ScoreRanks.of, rows, test.energy)
+        judged["own_rule"] = AlarmRuns.of(rows, test.own_alarms)
+    judged["energy"] = ScoreRanks.of(rows, test.energy)
     if scored.stream.score is not None:
-        judged["score"] = partial(ScoreRanks.of, rows, scored.stream.score)
-    judged |= _of_chosen_rule(test, rules)
+        judged["score"] = ScoreRanks.of(rows, scored.stream.score)
+    if rules is not None:
+        # Earlier rows count nowhere, nor does an attack that begins among them.
+        name, split = rules.facts.chosen, rules.facts.split
+        labels = test.labels.copy()
+        labels[:split] = IGNORED
+        for attack in test.segments:
+            if attack.start < split < attack.stop:
+                labels[split : attack.stop] = IGNORED
+        if (labels == ATTACK).any():
+            alarms = np.zeros(test.n_rows, np.bool_)
+            alarms[split:] = rules.alarm_rows[name]
+            later = LabelledRows.of(labels, test.breaks)
+            judged[f"rule:{name}"] = AlarmRuns.of(later, alarms)
     drawn = uncertainty.bootstrap
     calls = [
         partial(
-            _measure_figures,
+            measure_figures,
             each,
             keys,
-            is_drawn=drawn is not None,
+            uncertainty=drawn is not None,
             block=drawn.block if drawn else 1,
             seed=seed,
         )
         for each in judged.values()
     ]
 
-    def done(k: int) -> None:
-        progress(Step(StepKind.MEASURING_ALARMS, k + 1, len(judged)))
-
-    blocks = dict(zip(judged, make_calls(scored.stream.test, calls, done), strict=True))
+    measured = make_calls(
+        scored.stream.test,
+        calls,
+        lambda k: progress(Step(StepKind.MEASURING_ALARMS, k + 1, len(judged))),
+    )
+    blocks = dict(zip(judged, measured, strict=True))
     hits = (uncertainty.floor or {}).get("hits")
     recall = blocks["probe"].get("event_recall")
     if hits and recall:
         floor = replace(hits, value=hits.value / len(test.attacks))
         blocks["probe"]["event_recall"] = replace(recall, floor=floor)
     return {name: figures for name, figures in blocks.items() if figures}
-
-
-def _measure_figures(
-    judged: Callable[[], AlarmRuns | ScoreRanks],
-    keys: Collection[str],
-    *,
-    is_drawn: bool,
-    block: int,
-    seed: int,
-) -> dict[str, AlarmFigure]:
-    """Return the figures of alarms or of a score, made where they are measured."""
-    return measure_figures(judged(), keys, uncertainty=is_drawn, block=block, seed=seed)
-
-
-def _of_chosen_rule(
-    test: ScoredTest, rules: Commissioning | None
-) -> dict[str, Callable[[], AlarmRuns]]:
-    """Return the alarms of the chosen rule on judged rows; empty without any attack.
-
-    Earlier rows count nowhere, nor does an attack that begins among them.
-    """
-    if rules is None:
-        return {}
-    name, split = rules.facts.chosen, rules.facts.split
-    labels = test.labels.copy()
-    labels[:split] = IGNORED
-    for attack in test.segments:
-        if attack.start < split < attack.stop:
-            labels[split : attack.stop] = IGNORED
-    if not (labels == ATTACK).any():
-        return {}
-    alarms = np.zeros(test.n_rows, np.bool_)
-    alarms[split:] = rules.alarm_rows[name]
-    rows = LabelledRows(labels, test.breaks)
-    return {f"rule:{name}": partial(AlarmRuns.of, rows, alarms)}

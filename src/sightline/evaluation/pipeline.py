@@ -24,18 +24,14 @@ None, and drift, quality and false alarms are measured.
 """
 
 import inspect
-import platform
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
-from sightline import _version
-from sightline.audit.codes import by_severity
 from sightline.audit.protocol import lint_stream
-from sightline.audit.record import AUDIT_KEY, audit_in
+from sightline.audit.record import AUDIT_KEY, audit_in, by_severity
 from sightline.data.arrays import Floats
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
@@ -47,13 +43,13 @@ from sightline.evaluation.measure import (
     measure,
     measure_alarm_metrics,
     measure_attacks,
+    measure_uncertainty,
 )
-from sightline.evaluation.protocol import Protocol, protocol_named
-from sightline.evaluation.uncertainty import measure_uncertainty
+from sightline.evaluation.result import Protocol, protocol_named
 from sightline.judgement.judge import Diagnosis, judge
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.alarm_figures import ALL, chosen_figures
-from sightline.metrics.segment import SegmentMeasures
+from sightline.metrics.measures import SegmentMeasures
 from sightline.parallel import threads
 from sightline.progress import Progress, one_at_a_time, silent
 from sightline.rules import Budget
@@ -77,6 +73,7 @@ def evaluate(
     testbed: str | None = None,
     channels: Sequence[str] | None = None,
     guard: int = 0,
+    label_slop_s: float | None = None,
     estimator: str = "ledoit-wolf",
     nonfinite: Literal["error", "drop"] = "error",
     intervals: bool = True,
@@ -109,6 +106,8 @@ def evaluate(
         Names of the channels; by default the columns of a frame, else numbers.
     guard : int
         Rows after each attack to leave out as recovery. 0 is the paper's protocol.
+    label_slop_s : float, optional
+        In place of the stream's own; see `ResidualStream`.
     estimator : str
         Covariance estimator of the reference; anything but ``ledoit-wolf`` is for
         sensitivity analysis.
@@ -155,6 +154,7 @@ def evaluate(
 
     Examples
     --------
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> train, test = rng.normal(size=(500, 3)), rng.normal(size=(300, 3))
     >>> labels = np.zeros(300, int)
@@ -185,11 +185,15 @@ def evaluate(
     options = tuple(inspect.signature(evaluate).parameters)[:-1]
     stream = stream_given(stream, train, test, labels, named | stream_options, options)
     with threads(jobs):
+        if label_slop_s is not None:
+            stream = stream.replace(label_slop_s=label_slop_s)
         dropped = {"train": 0, "test": 0, "calibration": 0}
         if nonfinite == "drop":
             # Else scoring raises at the first row that is not finite, and names it.
             stream, dropped = drop_nonfinite(stream)
-        blame = check_attribution(stream, attribution, dropped["test"])
+        blame = None
+        if attribution is not None:
+            blame = check_attribution(stream, attribution, dropped["test"])
         return _evaluate(stream, request, dropped, blame)
 
 
@@ -241,7 +245,10 @@ def _evaluate(
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
-    provenance = _provenance(stream)
+    audit = audit_in(stream.meta)
+    # The audit has a place of its own.
+    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
+    provenance = result.Provenance.of_now(meta)
     test = scored.test
     localisation = localise(
         stream.test,
@@ -257,8 +264,6 @@ def _evaluate(
     findings = lint_stream(scored, measures)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
     segments = _segments(scored, attacks, rules, verdicts)
-
-    audit = audit_in(stream.meta)
     return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
@@ -316,16 +321,4 @@ def _segments(
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)
-    )
-
-
-def _provenance(stream: ResidualStream) -> result.Provenance:
-    """Return where an evaluation comes from; the audit has a place of its own."""
-    audit = audit_in(stream.meta)
-    meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
-    return result.Provenance(
-        sightline=_version.__version__,
-        numpy=np.__version__,
-        python=platform.python_version(),
-        meta=result.plain(meta),
     )

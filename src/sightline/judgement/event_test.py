@@ -35,7 +35,6 @@ from sightline.data.segments import (
     covered_rows,
     evenly_chosen,
     segments_of,
-    window_starts,
 )
 
 # A judgement needs this many calm windows, of at least this many rows.
@@ -50,6 +49,9 @@ STATE_ROWS: Final = 300
 LEAST_STATE_ROWS: Final = 100
 # Two states within this distance are alike.
 LIKE: Final = 0.35
+# Whether windows are shortened, to this share of the attack, until enough are alike.
+IS_SHORTENED_TO_MATCH = True
+SHORTEST: Final = 8
 # Fewer windows that do not overlap than this are few.
 FEW_DISJOINT: Final = 19
 # An attack is shown at this level,
@@ -63,6 +65,10 @@ ONSET_EFFECT: Final = 0.5
 ONSET_ROWS: Final = 10
 LEAST_ONSET: Final = 20
 RARE: Final = 0.95
+# Far outside: this many times the limit and what one window in 20 reaches,
+FAR: Final = 5.0
+# where this share of the windows, or one, does the same: episodes nothing explains.
+EPISODES: Final = 0.05
 # Share of calm rows above a limit that is set on calm rows.
 BUDGET: Final = 0.01
 _FLOORS: Final = np.array([0.10, 0.5, 0.5])
@@ -108,12 +114,15 @@ class WindowFacts:
         Windows in a similar state, of which `count` were scored.
     disjoint : int
         How many of the matched windows do not overlap.
+    margin : int
+        Rows before the label that were looked at too, of the attack and of the windows.
     """
 
     count: int
     length: int
     matched: int
     disjoint: int
+    margin: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -132,6 +141,11 @@ class AttackFreeWindows:
         How many of the matched windows do not overlap.
     flags : tuple of Flag
         What limits the comparison.
+    margins : tuple of int
+        Attack-free rows before and after each window, as many as those of the attack
+        that may be part of it.
+    label_margins : tuple of int
+        Those of the attack, before they were halved.
     """
 
     length: int
@@ -139,16 +153,8 @@ class AttackFreeWindows:
     matched: Ints
     disjoint: int
     flags: tuple[Flag, ...] = ()
-
-    @property
-    def facts(self) -> WindowFacts:
-        """What the result says of the windows."""
-        return WindowFacts(
-            count=len(self.starts),
-            length=self.length,
-            matched=len(self.matched),
-            disjoint=self.disjoint,
-        )
+    margins: tuple[int, int] = (0, 0)
+    label_margins: tuple[int, int] = (0, 0)
 
     @property
     def segments(self) -> list[Segment]:
@@ -197,31 +203,76 @@ class AttackFreeRecord:
     def _stretches(self) -> list[Segment]:
         return segments_of(self.is_attack_free, self.breaks)
 
-    def windows_for(self, segment: Segment) -> AttackFreeWindows | None:
+    def _starts(self, length: int, margins: tuple[int, int]) -> Ints:
+        """Return where windows begin that have attack-free margins on either side."""
+        before, after = margins
+        step, around = max(1, length // 4), before + length + after
+        found = [
+            np.arange(s.start, s.stop - around + 1, step) + before
+            for s in self._stretches
+            if s.length >= around
+        ]
+        return np.concatenate([np.zeros(0, np.int64), *found])
+
+    def windows_for(
+        self, segment: Segment, margins: tuple[int, int] = (0, 0)
+    ) -> AttackFreeWindows | None:
         """Return the calm windows to compare an attack with.
 
-        Windows begin every quarter of their length. Where there are fewer than
-        `LEAST_WINDOWS` of the attack's length, the length is halved. A window matches
-        if its state before and its state after are each within `LIKE` of one of the
-        attack's two.
+        Windows begin every quarter of their length, with attack-free margins. Where
+        there are fewer than `LEAST_WINDOWS` of the attack's length, first the margins
+        are halved, then the length. A window matches if its state before and its state
+        after are each within `LIKE` of one of the attack's two; where too few do,
+        shorter ones are looked for, down to an eighth of the attack.
+
+        Parameters
+        ----------
+        segment : Segment
+            Rows of the attack.
+        margins : tuple of int
+            Rows before and after it that may be part of it.
 
         Returns
         -------
         AttackFreeWindows or None
             None where there are too few windows of `LEAST_ROWS` rows as well.
         """
-        length = min(segment.length, MOST_ROWS)
-        while len(starts := window_starts(self._stretches, length)) < LEAST_WINDOWS:
-            if length <= LEAST_ROWS:
+        length, given = min(segment.length, MOST_ROWS), margins
+        while len(starts := self._starts(length, margins)) < LEAST_WINDOWS:
+            half = margins[0] // 2, margins[1] // 2
+            if len(starts := self._starts(length, half)) >= LEAST_WINDOWS:
+                margins = half
+                break
+            if length > LEAST_ROWS:
+                length = max(length // 2, LEAST_ROWS)
+                margins = min(margins[0], length // 2), min(margins[1], length // 2)
+            elif any(margins):
+                margins = 0, 0
+            else:
                 return None
-            length = max(length // 2, LEAST_ROWS)
         (before,), (after,) = self.state(
             np.array([segment.start]), np.array([segment.stop])
         )
-        distance = np.zeros(len(starts))
-        for state in self.state(starts, starts + length):
-            to_nearer = np.minimum(np.abs(state - before), np.abs(state - after))
-            distance = np.maximum(distance, np.nan_to_num(to_nearer, nan=0.0))
+
+        def distances(starts: Ints, length: int) -> Floats:
+            far = np.zeros(len(starts))
+            # As far from a window as attack-free rows are from the attack.
+            begins, ends = starts - given[0], starts + length + given[1]
+            for state in self.state(begins, ends):
+                to_nearer = np.minimum(np.abs(state - before), np.abs(state - after))
+                far = np.maximum(far, np.nan_to_num(to_nearer, nan=0.0))
+            return far
+
+        distance = distances(starts, length)
+        shorter, least = length, max(LEAST_ROWS, segment.length // SHORTEST)
+        while IS_SHORTENED_TO_MATCH and shorter > least:
+            if np.count_nonzero(distance <= LIKE) >= LEAST_WINDOWS:
+                break
+            shorter = max(shorter // 2, LEAST_ROWS)
+            less = min(margins[0], shorter // 2), min(margins[1], shorter // 2)
+            nearer = distances(others := self._starts(shorter, less), shorter)
+            if np.count_nonzero(nearer <= LIKE) >= LEAST_WINDOWS:
+                starts, length, margins, distance = others, shorter, less, nearer
         flags = [Flag.SHORTENED] if length < segment.length else []
         order = np.flatnonzero(distance <= LIKE)
         if len(order) < LEAST_WINDOWS:
@@ -243,6 +294,8 @@ class AttackFreeRecord:
             matched=matched,
             disjoint=disjoint,
             flags=tuple(flags),
+            margins=margins,
+            label_margins=given,
         )
 
     def state(self, starts: Ints, stops: Ints) -> tuple[Floats, Floats]:
@@ -255,18 +308,18 @@ class AttackFreeRecord:
         last = np.searchsorted(self.rows, stops)
         low = np.maximum(first - STATE_ROWS, 0)
         high = np.minimum(last + STATE_ROWS, len(self.rows))
-        before = _mean(self._sums[first] - self._sums[low], first - low)
-        after = _mean(self._sums[high] - self._sums[last], high - last)
+        before, after = (
+            np.where(
+                stop - start >= LEAST_STATE_ROWS,
+                (self._sums[stop] - self._sums[start]) / np.maximum(stop - start, 1),
+                np.nan,
+            )
+            for start, stop in ((low, first), (last, high))
+        )
         return (
             np.where(np.isnan(before), after, before),
             np.where(np.isnan(after), before, after),
         )
-
-
-def _mean(total: Floats, count: Ints) -> Floats:
-    """Return the mean of a state, nan if it has too few rows."""
-    enough = np.where(count >= LEAST_STATE_ROWS, count, 1)
-    return np.where(count >= LEAST_STATE_ROWS, total / enough, np.nan)
 
 
 # --- The test -------------------------------------------------------------------------
@@ -304,6 +357,9 @@ class Scores:
         What was used, for the result.
     channels : tuple of str
         The channels that lead; empty if it is the energy, or all channels alike.
+    before : pair of array, optional
+        Score of the rows before the label that may be part of the attack, shape
+        (n_margin,), and of as many before each window, shape (n_windows, n_margin).
     """
 
     own: Floats
@@ -313,32 +369,49 @@ class Scores:
     is_alarm: bool = False
     name: str = ""
     channels: tuple[str, ...] = ()
+    before: tuple[Floats, Floats] | None = None
 
     @cached_property
     def in_units(self) -> tuple[Floats, Floats]:
         """``u`` of the attack's rows and of the calm rows; 1 is the limit."""
-        if self.is_alarm:
-            return 2.0 * self.own, 2.0 * self.calm
+        return self._scaled(self.own, self.calm)
+
+    @cached_property
+    def before_in_units(self) -> tuple[Floats, Floats]:
+        """The same of the rows before the label, and before each window."""
+        if self.before is None:
+            return np.zeros(0), np.zeros((len(self.calm), 0))
+        return self._scaled(*self.before)
+
+    @cached_property
+    def _median_and_limit(self) -> tuple[float, float]:
         pool = self.calm if self.pool is None else self.pool
         limit = self.limit
         if limit is None:
             median, limit = np.quantile(pool, [0.5, 1 - BUDGET]).tolist()
         else:
             median = float(np.median(pool))
+        return median, limit
+
+    def _scaled(self, own: Floats, calm: Floats) -> tuple[Floats, Floats]:
+        if self.is_alarm:
+            return 2.0 * own, 2.0 * calm
+        median, limit = self._median_and_limit
         if limit <= median:
             # The rule stands: a row is above its limit or not, and has no multiple.
-            above = (self.own > limit, self.calm > limit)
+            above = (own > limit, calm > limit)
             return 2 * above[0].astype(np.float64), 2 * above[1].astype(np.float64)
         unit = limit - median
-        return (self.own - median) / unit, (self.calm - median) / unit
+        return (own - median) / unit, (calm - median) / unit
 
     def without_calm(self) -> "Scores":
         """Return the same without the calm rows, which need much memory."""
         own, calm = self.in_units
         # A part of an array would hold all of it in memory.
         none = np.empty((0, calm.shape[1]))
-        bare = replace(self, calm=none, pool=None)
+        bare = replace(self, calm=none, pool=None, before=None)
         bare.__dict__["in_units"] = own, none
+        bare.__dict__["before_in_units"] = self.before_in_units[0], none[:, :0]
         return bare
 
 
@@ -385,34 +458,55 @@ def statistics(
     return found
 
 
-def _log_of(u: Floats) -> Floats:
-    """Return the logarithm of a value in units of the limit, at least `_NOTHING`."""
-    return np.asarray(np.log(np.maximum(u, np.exp(_NOTHING))))
+def with_margin(
+    found: Floats, u: Floats, before: Floats, length: int, *, is_alarm: bool = False
+) -> Floats:
+    """Return statistics that look at the rows before the label too.
 
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Statistics:
-    """Statistics of an attack and of its calm windows under the variants of one rung.
+    Peak: the larger of that of the stretch and that of the rows before it. Onset: the
+    rows before, and the first `ONSET_ROWS` or as many as there are before; of alarms
+    the best run of `ONSET_ROWS` rows there. Rows after the end do not count: the jump
+    back is no alarm in time.
 
     Parameters
     ----------
-    own : array of shape (n_cases, n_variants, 3)
-        Of the attack, or of what stands in its place.
-    calm : array of shape (n_cases, n_variants, n_windows, 3)
-        Of the calm windows.
-    effect : float
-        Minimum effect in coverage.
-    has_peaks : bool
-        Whether peak and onset count.
+    found : array of shape (n_stretches, 3)
+        `statistics` of the stretches alone.
+    u, before : array of shape (n_stretches, n_rows), (n_stretches, n_margin)
+        Score in units of its limit, of the stretches and of the rows before them.
+    length : int
+        Rows of a calm window.
     is_alarm : bool
-        Whether the scores are alarms.
+        Whether the score is that of an alarm.
     """
+    n_margin = before.shape[1]
+    if not n_margin:
+        return found
+    found = found.copy()
+    first = np.concatenate([before, u[:, : max(ONSET_ROWS, n_margin)]], axis=1)
+    has_onset = min(u.shape[1], length) > LEAST_ONSET
+    if is_alarm:
+        if has_onset:
+            runs = np.lib.stride_tricks.sliding_window_view(first > 1, ONSET_ROWS, 1)
+            found[:, 2] = runs.mean(axis=2).max(axis=1)
+        return found
+    if n_margin >= 3:
+        found[:, 1] = np.maximum(found[:, 1], _log_of(largest_three(before)))
+    if has_onset:
+        found[:, 2] = _log_of(largest_three(first))
+    return found
 
-    own: Floats
-    calm: Floats
-    effect: float = EFFECT
-    has_peaks: bool = True
-    is_alarm: bool = False
+
+def largest_three(u: Floats) -> Floats:
+    """Return the mean of the three largest values of each row, or of all it has."""
+    n = min(3, u.shape[1])
+    top = np.partition(u, u.shape[1] - n, axis=1)[:, u.shape[1] - n :]
+    return np.asarray(np.minimum(np.sort(top, axis=1), 1e300).mean(axis=1))
+
+
+def _log_of(u: Floats) -> Floats:
+    """Return the logarithm of a value in units of the limit, at least `_NOTHING`."""
+    return np.asarray(np.log(np.maximum(u, np.exp(_NOTHING))))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -439,6 +533,9 @@ class Judged:
         Median and 95th percentile of the calm windows.
     peak_effects : array of bool, shape (n_cases, 2)
         Whether peak, and onset, have the minimum effect.
+    is_far : array of bool, shape (n_cases,)
+        Whether it is shown by coverage because most of it lies far outside, whatever a
+        handful of windows do.
     """
 
     by_coverage: Bools
@@ -452,6 +549,27 @@ class Judged:
     median: Floats
     rare: Floats
     peak_effects: Bools
+    is_far: Bools
+
+    def with_far(self, lasts: Bools, peaks: Bools) -> "Judged":
+        """Return the outcome where some cases lie far outside attack-free time.
+
+        Parameters
+        ----------
+        lasts, peaks : array of bool, shape (n_cases,)
+            By most of their rows, and by their peak; see `far_outside`.
+        """
+        if not (lasts | peaks).any():
+            return self
+        effects = self.peak_effects.copy()
+        effects[:, 0] |= peaks
+        return replace(
+            self,
+            by_coverage=self.by_coverage | lasts,
+            by_peak=self.by_peak | peaks,
+            peak_effects=effects,
+            is_far=lasts,
+        )
 
     @property
     def is_shown(self) -> Bools:
@@ -459,35 +577,54 @@ class Judged:
         return self.by_coverage | self.by_peak
 
 
-def judge(given: Statistics) -> Judged:
-    """Test each case against its calm windows.
+def judge(
+    own: Floats,
+    calm: Floats,
+    *,
+    effect: float = EFFECT,
+    has_peaks: bool = True,
+    is_alarm: bool = False,
+) -> Judged:
+    """Test each case against its calm windows, under the variants of one rung.
 
     *Shown by coverage*: p is at most `LEVEL`, and the coverage of a variant is above
     the calm 95th percentile and at least `effect` above the calm median. *Shown by
     peak or onset*: no calm window has so large a T, and the peak is at least
     `PEAK_EFFECT` times both the limit and the calm 95th percentile.
+
+    Parameters
+    ----------
+    own : array of shape (n_cases, n_variants, 3)
+        `statistics` of the attack, or of what stands in its place.
+    calm : array of shape (n_cases, n_variants, n_windows, 3)
+        Those of the calm windows.
+    effect : float
+        Minimum effect in coverage.
+    has_peaks : bool
+        Whether peak and onset count.
+    is_alarm : bool
+        Whether the scores are alarms.
     """
-    own, calm = given.own, given.calm
     n_windows = calm.shape[2]
     median = np.median(calm, axis=2)
     rare = np.quantile(calm, RARE, axis=2)
-    scale = np.maximum(rare - median, _ALARM_FLOORS if given.is_alarm else _FLOORS)
-    n_used = len(WAYS) if given.has_peaks else 1
+    scale = np.maximum(rare - median, _ALARM_FLOORS if is_alarm else _FLOORS)
+    n_used = len(WAYS) if has_peaks else 1
     t = ((own - median) / scale)[..., :n_used]
     calm_t = ((calm - median[:, :, None]) / scale[:, :, None])[..., :n_used]
     largest, calm_largest = t.max(axis=(1, 2)), calm_t.max(axis=(1, 3))
     p_value = p_values(largest, calm_largest)
     coverage = own[..., 0]
     # Coverages are shares of whole rows; a rounding error must not decide.
-    has_effect = (coverage >= median[..., 0] + given.effect - 1e-9) & (
+    has_effect = (coverage >= median[..., 0] + effect - 1e-9) & (
         coverage > rare[..., 0]
     )
     peaks = np.zeros((*own.shape[:2], 2), np.bool_)
-    if given.has_peaks and given.is_alarm:
+    if has_peaks and is_alarm:
         peaks[..., 1] = (own[..., 2] >= median[..., 2] + ONSET_EFFECT - 1e-9) & (
             own[..., 2] > rare[..., 2]
         )
-    elif given.has_peaks:
+    elif has_peaks:
         least = np.log(PEAK_EFFECT)
         peaks = (own[..., 1:] >= least) & (own[..., 1:] >= least + rare[..., 1:])
     best = np.argmax(
@@ -507,7 +644,33 @@ def judge(given: Statistics) -> Judged:
         median=median,
         rare=rare,
         peak_effects=np.asarray(peaks.any(axis=1)),
+        is_far=np.zeros(len(own), np.bool_),
     )
+
+
+def far_outside(
+    middle: Floats, usual: Floats, peak: Floats, usual_peaks: Floats
+) -> tuple[Bools, Bools]:
+    """Return which cases lie far outside, by most of their rows, and by their peak.
+
+    By most rows: the median row is `FAR` times the limit, and at most a handful of the
+    windows have a median row of half of that. By peak: it is `FAR` times the limit and
+    what one window in 20 reaches, and at most a handful of the windows reach it.
+
+    Parameters
+    ----------
+    middle, peak : array of shape (n_cases,)
+        Median row in units of the limit, and logarithm of the peak.
+    usual, usual_peaks : array of shape (n_cases, n_windows)
+        The same of the calm windows.
+    """
+    most = max(1, int(EPISODES * usual.shape[1]))
+    lasts = (middle >= FAR) & ((usual >= middle[:, None] / 2).sum(axis=1) <= most)
+    rare = np.maximum(np.quantile(usual_peaks, 1 - EPISODES, axis=1), 0.0)
+    peaks = (peak >= np.log(FAR) + rare) & (
+        (usual_peaks >= peak[:, None]).sum(axis=1) <= most
+    )
+    return np.asarray(lasts), np.asarray(peaks)
 
 
 def p_values(own: Floats, calm: Floats) -> Floats:

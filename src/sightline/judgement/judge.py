@@ -1,27 +1,51 @@
-"""A stream diagnosed: a verdict on every attack, how sure it is, what would help."""
+"""A stream diagnosed: a verdict on every attack, how sure it is, what would help.
+
+Verdicts and advice are put into words at the end: channels and numbers, and honest
+about hindsight.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.data.arrays import Floats
 from sightline.data.row_tables import make_calls
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import standardised_reference
-from sightline.judgement.confidence import UNDECIDED, Judgement, judge_case
-from sightline.judgement.event_test import WAYS, AttackFreeRecord
-from sightline.judgement.ladder import JOIN, causes, contributing
+from sightline.energy.tag_extremes import MOST_AT_FLOOR, usual_rank
+from sightline.judgement.event_test import (
+    FEW_DISJOINT,
+    LEAST_ROWS,
+    LEAST_WINDOWS,
+    LEVEL,
+    ONSET_ROWS,
+    RARE,
+    WAYS,
+    AttackFreeRecord,
+    Flag,
+    Way,
+    WindowFacts,
+)
+from sightline.judgement.ladder import (
+    LADDER,
+    UNDECIDED,
+    UNSURE,
+    Judgement,
+    Kind,
+    causes,
+    contributing,
+    judge_case,
+)
 from sightline.judgement.record import JudgedRecord, judge_cases, units_of
-from sightline.judgement.sentences import repair_sentence, sentence_of
 from sightline.judgement.verdicts import (
     VERDICTS,
     Count,
     DiagnosisFacts,
+    Facts,
     Found,
     Reading,
     Repair,
@@ -32,14 +56,32 @@ from sightline.judgement.verdicts import (
     Verdict,
 )
 from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
-from sightline.metrics.segment import SegmentMeasures
+from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.rules.choose import load_words, raised_words
 from sightline.rules.judging import CommissioningFacts
 from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
+from sightline.text import duration, mean_count, names, number, p_value, share
 
+# More channels than this are counted, not listed.
+MOST_NAMES: Final = 5
+_RULES: Final = {
+    RungName.OWN_RULE: "Your own rule",
+    RungName.PROBE: "The p99 rule",
+}
+# What limits the comparison with calm time, in words.
+FLAG_TEXTS: Final = {
+    Flag.UNMATCHED: "too few attack-free stretches in a similar state: the nearest in "
+    "state were used",
+    Flag.SHORTENED: "the attack-free stretches are shorter than the attack",
+    Flag.STATE_CHANGED: "the state after the attack differs from that before it, so a "
+    "change of normal operation cannot be told from the attack",
+    Flag.FEW_WINDOWS: f"fewer than {FEW_DISJOINT} attack-free stretches do not "
+    "overlap, so no p-value is given",
+}
 # Version of the rules by which verdicts are made.
-METHOD: Final = 2
+METHOD: Final = 3
 # Above this share of calm windows with a cause, causes are not to be believed.
 MOST_FALSE_CAUSES: Final = 0.10
 _TINY: Final = np.finfo(np.float64).tiny
@@ -111,6 +153,8 @@ def judge(
     record = JudgedRecord(
         scored=test,
         test=stream.test,
+        # What overflowed is very large.
+        energy=np.minimum(test.energy, 1e300),
         calm=AttackFreeRecord(
             is_attack_free=test.attack_free.without_aftermath,
             log_energy=np.log(np.clip(test.energy, _TINY, 1e300)),
@@ -119,19 +163,19 @@ def judge(
         units=units,
         channels=stream.channels,
         is_one_sided=stream.one_sided is True,
+        extremes=None if stream.one_sided else scored.extremes,
     )
-    windows = map(record.calm.windows_for, test.segments)
-    pairs = {
-        k: (segment, chosen)
-        for k, (segment, chosen) in enumerate(zip(test.segments, windows, strict=True))
-        if chosen is not None
-    }
-
-    def ended(done: int) -> None:
-        progress(Step(StepKind.DIAGNOSING, done + 1, len(pairs)))
+    pairs = {}
+    margins = map(tuple, test.attack_free.margins.tolist())
+    for k, (segment, margin) in enumerate(zip(test.segments, margins, strict=True)):
+        if (chosen := record.calm.windows_for(segment, margin)) is not None:
+            pairs[k] = segment, chosen
 
     cases = judge_cases(
-        record, list(pairs.values()), partial(judge_case, seed=seed), ended
+        record,
+        list(pairs.values()),
+        partial(judge_case, seed=seed),
+        lambda done: progress(Step(StepKind.DIAGNOSING, done + 1, len(pairs))),
     )
     # None with too little attack-free time.
     judgements: list[Judgement | None] = [None] * len(test.segments)
@@ -159,28 +203,19 @@ def _found(
     judgements: Sequence[Judgement | None], rung: RungName | None
 ) -> list[Found | None]:
     """Return whether a rung (by default the present rule) shows each attack."""
-    p_values = [
-        None if one is None else float(one.judged[rung or one.rule].p_value[0])
-        for one in judgements
-    ]
-    q_values = iter(_q_values([p for p in p_values if p is not None]))
-    found: list[Found | None] = []
-    for one, p_value in zip(judgements, p_values, strict=True):
-        if one is None or p_value is None:
-            found.append(None)
-            continue
-        name = rung or one.rule
-        judged = one.judged[name]
-        found.append(
-            Found(
-                is_found=bool(one.ways_of(name)),
-                p_value=p_value,
-                q_value=next(q_values),
-                statistic=WAYS[judged.way[0]],
-                rule=RungName(name),
-            )
+    known = [(one, rung or one.rule) for one in judgements if one is not None]
+    p_values = [float(one.judged[name].p_value[0]) for one, name in known]
+    found = (
+        Found(
+            is_found=bool(one.ways_of(name)),
+            p_value=p,
+            q_value=q,
+            statistic=WAYS[one.judged[name].way[0]],
+            rule=RungName(name),
         )
-    return found
+        for (one, name), p, q in zip(known, p_values, _q_values(p_values), strict=True)
+    )
+    return [None if one is None else next(found) for one in judgements]
 
 
 def _q_values(p_values: Sequence[float]) -> list[float]:
@@ -213,24 +248,20 @@ def _segment(
     """Return what is said of one attack."""
     # Without a step in seconds it was counted in steps, and is not reported.
     aftermath_s = None if record.scored.step_s is None else fact.aftermath_s
-    said: dict[str, Any] = {
-        "verdict": Verdict.UNDECIDED,
-        "ladder": {},
-        "evidence_channels": (),
-        "contributing": (),
-    }
+    verdict = Verdict.UNDECIDED
+    diagnosis = SegmentDiagnosis(ladder={}, evidence_channels=(), contributing=())
     if judgement is not None:
         is_still = fact.p_value is not None and fact.movement is Movement.STILL
-        said = _said_by_ladder(judgement, is_still=is_still)
+        verdict, diagnosis = _said_by_ladder(judgement, is_still=is_still)
     signature = signature_of(row)
-    diagnosis = SegmentDiagnosis(
-        **said,
+    telemetry = replace(fact, aftermath_s=aftermath_s)
+    diagnosis = replace(
+        diagnosis,
+        verdict=verdict,
         aftermath_s=aftermath_s,
-        telemetry=None
-        if fact.p_value is None
-        else replace(fact, aftermath_s=aftermath_s),
+        telemetry=None if fact.p_value is None else telemetry,
         signature=signature,
-        signature_agrees=agrees(signature.reading, said["verdict"]),
+        signature_agrees=agrees(signature.reading, verdict),
         found=found,
         evidence=evidence,
     )
@@ -238,23 +269,28 @@ def _segment(
     return replace(diagnosis, sentence=sentence)
 
 
-def _said_by_ladder(judgement: Judgement, *, is_still: bool) -> dict[str, Any]:
-    """Return the verdict of the ladder and what each rung makes, by their fields.
+def _said_by_ladder(
+    judgement: Judgement, *, is_still: bool
+) -> tuple[Verdict, SegmentDiagnosis]:
+    """Return the verdict of the ladder, and what each rung makes of the attack.
 
     `is_still`: the telemetry's own test does not see the attack.
     """
-    ladder = outcomes_of(judgement)
-    verdict, confidence = judgement.verdict, judgement.confidence
+    verdict = judgement.verdict
+    confidence: float | None = judgement.confidence
+    is_untried = bool(judgement.untried) and verdict is Verdict.UNDECIDED
     shares = {
         Verdict.NOT_IN_TELEMETRY if is_still and v is Verdict.WEAK_EVIDENCE else v: s
         for v, s in judgement.shares.items()
     }
     if verdict is Verdict.WEAK_EVIDENCE and is_still:
         verdict = Verdict.NOT_IN_TELEMETRY
-    shown = [name for name, outcome in ladder.items() if outcome.visible]
+    shown = [n for n, outcome in judgement.outcomes.items() if outcome.visible]
     alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
-    if confidence < UNDECIDED:
-        candidates = {str(verdict): confidence} | alternatives
+    if is_untried:
+        confidence = None
+    elif judgement.confidence < UNDECIDED:
+        candidates = {str(verdict): judgement.confidence} | alternatives
         order = sorted(candidates, key=lambda word: -candidates[word])
         alternatives = {word: candidates[word] for word in order}
         verdict = Verdict.UNDECIDED
@@ -266,54 +302,27 @@ def _said_by_ladder(judgement: Judgement, *, is_still: bool) -> dict[str, Any]:
         for name in (RungName.SPACE, RungName.MEMORY)
     )
     is_sequential = judgement.verdict is Verdict.SEQUENTIAL
+    moment = judgement.outcomes.get(RungName.MOMENT)
+    leading = moment.by if moment is not None and moment.visible else ()
+    evident = tuple(dict.fromkeys([*leading, *space]))
     windows = judgement.case.windows
-    return {
-        "verdict": verdict,
-        "confidence": confidence,
-        "alternatives": alternatives,
-        "ladder": ladder,
-        "ladder_p_value": judgement.p_value,
-        "evidence_channels": memory if is_sequential and memory else space,
-        "contributing": contributing(shown, verdict),
-        "windows": windows.facts,
-        "flags": windows.flags,
-    }
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def outcomes_of(judgement: Judgement) -> dict[str, RungOutcome]:
-    """Return the outcome of each rung by its name, in the order of the ladder."""
-    outcomes = {}
-    for name, judged in judgement.judged.items():
-        scores = judgement.scores[name]
-        best = int(judged.best[0])
-        u = scores[best].in_units[0]
-        ways = judgement.ways_of(name)
-        outcomes[str(name)] = RungOutcome(
-            coverage=float(judged.coverage[0]),
-            calm=float(judged.median[0, best, 0]),
-            limit=float(judged.rare[0, best, 0]),
-            visible=bool(ways),
-            ways=ways,
-            p_value=float(judged.p_value[0]),
-            peak=None if scores[best].is_alarm else _largest(u),
-            onset=None if scores[best].is_alarm else _largest(u[:10]),
-            by=tuple(filter(None, scores[best].name.split(JOIN))),
-        )
-    share, lowest = judgement.quiet.share()
-    outcomes[RungName.QUIET.value] = RungOutcome(
-        coverage=share,
-        calm=1.0,
-        limit=lowest,
-        visible=bool(judgement.quiet.is_quiet()[0]),
+    return verdict, SegmentDiagnosis(
+        confidence=confidence,
+        alternatives=alternatives,
+        ladder=judgement.outcomes,
+        ladder_p_value=judgement.p_value,
+        evidence_channels=memory if is_sequential and memory else evident,
+        untried=judgement.untried if is_untried else (),
+        contributing=contributing(shown, verdict),
+        windows=WindowFacts(
+            count=len(windows.starts),
+            length=windows.length,
+            matched=len(windows.matched),
+            disjoint=windows.disjoint,
+            margin=windows.margins[0],
+        ),
+        flags=windows.flags,
     )
-    return outcomes
-
-
-def _largest(u: Floats) -> float | None:
-    """Return the mean of the three largest values; None where it overflows."""
-    mean = float(np.mean(np.sort(np.minimum(u, 1e300))[-3:]))
-    return mean if np.isfinite(mean) else None
 
 
 def signature_of(row: SegmentMeasures) -> Signature:
@@ -368,6 +377,7 @@ REPAIR_RULES: Final[dict[str, str]] = {
     RungName.EVIDENCE: "energy",
     RungName.REFERENCE: REFITTED,
     RungName.SPACE: "rows",
+    RungName.MOMENT: "z",
     RungName.MEMORY: "memory",
 }
 
@@ -386,7 +396,7 @@ def measure_repairs(
     made = {} if rules is None else {row.name: row for row in rules.table}
     before = None if rules is None else rules.present[-1]
     pairs = [
-        (attack.id, one, outcomes_of(one))
+        (attack.id, one, one.outcomes)
         for attack, one in zip(test.attacks, judgements, strict=True)
         if one is not None
     ]
@@ -413,10 +423,9 @@ def measure_repairs(
         gained = len(repairs[name].segments_gained)
         return gained - len(repairs[name].segments_lost), gained
 
-    order = sorted(repairs, key=net_gain, reverse=True)
     return {
         name: replace(repairs[name], sentence=repair_sentence(name, repairs[name]))
-        for name in order
+        for name in sorted(repairs, key=net_gain, reverse=True)
     }
 
 
@@ -465,10 +474,10 @@ def _facts(
                 for at in [one.case.windows.matched]
             ],
         ),
-        is_standing=bool(known) and sum(o.is_standing for o in known) > len(known) / 2,
+        is_standing=sum(o.rule in o.standing for o in known) > len(known) / 2,
         share_in_alarm=load.share_of_time,
         share_in_alarm_calm=load.share_of_time,
-        aftermath_share=float(1 - time.without_aftermath.sum() / time.by_label.sum()),
+        aftermath_share=time.aftermath_share,
         method=METHOD,
     )
 
@@ -487,12 +496,279 @@ def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
     """
     n = sum(hits)
     law = np.ones(1)
-    for share, n_windows in chances:
-        chance = (share * n_windows + 1) / (n_windows + 1)
+    for part, n_windows in chances:
+        chance = (part * n_windows + 1) / (n_windows + 1)
         law = np.convolve(law, [1 - chance, chance])
     return Count(
         count=n,
         total=len(hits),
-        by_chance=float(sum(share for share, _ in chances)),
+        by_chance=float(sum(part for part, _ in chances)),
         p_value=float(min(1.0, law[n:].sum())),
     )
+
+
+# --- In words -------------------------------------------------------------------------
+
+
+def chance_of(count: Count) -> str:
+    """Return the chance that stands beside a count of attacks.
+
+    Examples
+    --------
+    >>> chance_of(Count(count=18, total=26, by_chance=0.43, p_value=1e-9))
+    '0.4 by chance, p < 0.001'
+    """
+    return f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
+
+
+@dataclass(frozen=True)
+class _RungWords:
+    """The figures of a rung as the templates of the sentences name them."""
+
+    outcome: RungOutcome
+    n_windows: int
+    few: bool = False
+    is_rule: bool = False
+    margin: int = 0
+
+    @property
+    def is_alarm(self) -> bool:
+        """Whether the rung is a rule of which only the alarms are known."""
+        return self.is_rule and self.outcome.peak is None
+
+    @property
+    def coverage(self) -> str:
+        return share(self.outcome.coverage)
+
+    @property
+    def limit(self) -> str:
+        return share(self.outcome.limit)
+
+    @property
+    def by(self) -> str:
+        """What was used, in words."""
+        used = [by for by in self.outcome.by if not by.isdecimal()]
+        spans = [by for by in self.outcome.by if by.isdecimal()]
+        over = f", averaged over {spans[0]} rows" if spans else ""
+        return f"{names(used)}{over}"
+
+    @property
+    def finding(self) -> str:
+        """How the attack stands out, in hindsight, against calm windows."""
+        ways, outcome = self.outcome.ways, self.outcome
+        if Way.COVERAGE in ways or not ways:
+            # The limit of a rule was there before; that of a repair was not.
+            when = "" if self.is_rule else "in hindsight "
+            where = "is in alarm" if self.is_alarm else "lies beyond the limit"
+            text = f"{when}{self.coverage} of it {where}; "
+            text += f"attack-free stretches: {share(outcome.calm)}"
+        elif Way.ONSET in ways:
+            where = (
+                "its onset peaks"
+                if self.margin
+                else f"its first {ONSET_ROWS} rows peak"
+            )
+            text = f"{where} at {_times(outcome.onset)}"
+        else:
+            text = f"it peaks at {_times(outcome.peak)}"
+        return f"{text}; {self.rarely}"
+
+    @property
+    def against(self) -> str:
+        """Coverage of an attack that a rung does not show, and of calm windows."""
+        where = "is in alarm" if self.is_alarm else "lies beyond"
+        return (
+            f"{self.coverage} of it {where}; attack-free stretches: "
+            f"{share(self.outcome.calm)}, one in {round(1 / (1 - RARE))} above "
+            f"{self.limit}"
+        )
+
+    @property
+    def rarely(self) -> str:
+        """How many calm stretches do the same, with the p-value where it has one."""
+        p_value = self.outcome.p_value
+        if p_value is None:
+            return "as attack-free stretches do not"
+        n = round(p_value * (1 + self.n_windows)) - 1
+        count = "none" if n == 0 else f"{n}"
+        kind = "overlapping " if self.few else ""
+        text = f"{count} of {self.n_windows} {kind}attack-free stretches of this length"
+        text += " does that" if n <= 1 else " do that"
+        text = text if self.few else f"{text} (p {p_value:.2g})"
+        # Shown all the same: it lies far outside, and they are a handful.
+        is_far = self.outcome.visible and p_value > LEVEL
+        return f"{text}, an episode that nothing explains" if is_far else text
+
+    @property
+    def moment(self) -> str:
+        """How one moment of a tag stands out against attack-free blocks."""
+        one, n_blocks = self.outcome, self.outcome.n_blocks or 0
+        times = number(float(f"{one.coverage:.2g}"))
+        more = " or more" if one.coverage == MOST_AT_FLOOR else ""
+        besides = ", a handful left out" if usual_rank(n_blocks) > 2 else ""
+        return (
+            f"one moment of {names(one.by)} is {times}{more} times the largest of "
+            f"attack-free time{besides} (largest of {n_blocks} attack-free blocks: "
+            f"{number(float(f'{one.limit:.2g}'))})"
+        )
+
+
+def _times(multiple: float | None) -> str:
+    if multiple is None or multiple >= 1e4:
+        return "far beyond the limit"
+    return f"{number(float(f'{multiple:.2g}'))} times the limit"
+
+
+def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
+    """Return the verdict on one attack in words, for an operator of the plant.
+
+    Parameters
+    ----------
+    diagnosis : SegmentDiagnosis
+        The verdict, and what each rung makes of the attack.
+    n_channels : int
+        Channels that are pooled.
+    """
+    verdict = diagnosis.verdict or Verdict.UNDECIDED
+    facts = facts_of(diagnosis)
+    clauses = [c.text for c in VERDICTS[verdict].sentence if c.holds(facts)]
+    text = "".join(clauses).format_map(_words(diagnosis, n_channels))
+    if verdict is Verdict.UNDECIDED:
+        return text
+    flags = diagnosis.flags or ()
+    if diagnosis.confidence is not None and diagnosis.confidence < UNSURE:
+        text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
+    others = list(diagnosis.contributing or ())
+    if others and verdict is not Verdict.DETECTED:
+        repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
+        text += f" The {repair} for {names(others)} {shows} it as well."
+    if Flag.STATE_CHANGED in flags:
+        text += (
+            " The plant's state after the attack differs from that before it, so that "
+            "a change of normal operation cannot be told from the attack."
+        )
+    return text
+
+
+def facts_of(diagnosis: SegmentDiagnosis) -> Facts:
+    """Return what decides which clauses hold for an attack."""
+    ladder = diagnosis.ladder or {}
+    shown = {name for name, outcome in ladder.items() if outcome.visible}
+    rule = ladder.get(diagnosis.found.rule if diagnosis.found else RungName.PROBE)
+    return Facts(
+        evidence=RungName.EVIDENCE in shown,
+        space=RungName.SPACE in shown,
+        moment=RungName.MOMENT in shown,
+        is_covered=rule is not None and rule.coverage >= SEEN,
+        has_windows=diagnosis.windows is not None,
+        is_untried=bool(diagnosis.untried),
+    )
+
+
+def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
+    """Return what the templates name: figures of the rungs, and a few phrases."""
+    windows, ladder = diagnosis.windows, diagnosis.ladder or {}
+    nearest = list((diagnosis.alternatives or {}).items())[:2]
+    words: dict[str, object] = {
+        "least_windows": LEAST_WINDOWS,
+        "least_rows": LEAST_ROWS,
+        "untried": names([LADDER[name].label for name in diagnosis.untried or ()]),
+        "leading": names([f"{word} ({share(one)} of draws)" for word, one in nearest]),
+    }
+    if windows is None:
+        return words
+    rungs = {
+        name: _RungWords(
+            outcome,
+            windows.count,
+            Flag.FEW_WINDOWS in (diagnosis.flags or ()),
+            LADDER[name].kind is Kind.RULE,
+            windows.margin,
+        )
+        for name, outcome in ladder.items()
+    }
+    present = diagnosis.found.rule if diagnosis.found else RungName.PROBE
+    repairs = (Kind.REPAIR, Kind.MEMORY)
+    best = max(
+        (one for name, one in ladder.items() if LADDER[name].kind in repairs),
+        key=lambda one: (one.coverage, -one.calm),
+    )
+    rows = [
+        rungs[name].moment if name is RungName.MOMENT else rungs[name].finding
+        for name in (RungName.EVIDENCE, RungName.SPACE, RungName.MOMENT)
+        if name in ladder and ladder[name].visible
+    ]
+    return words | {
+        **rungs,
+        "rule": rungs[present],
+        "rule_name": _RULES[present],
+        "n_channels": n_channels,
+        "n_matched": windows.matched,
+        "rows_finding": rows[0] if rows else "",
+        "best_finding": f"at best {share(best.coverage)} of it lies beyond a limit; "
+        f"attack-free stretches: {share(best.calm)}, one in {round(1 / (1 - RARE))} "
+        f"above {share(best.limit)}",
+        "telemetry_finding": telemetry_finding(diagnosis.telemetry),
+    }
+
+
+def telemetry_finding(facts: AttackFacts | None) -> str:
+    """Return what the telemetry's own test says, in one sentence."""
+    if facts is None or facts.p_value is None:
+        return "Whether the telemetry moves was not judged: no usable one was given."
+    p_value = f"p {facts.p_value:.2g}"
+    if facts.movement is Movement.MOVES:
+        onset = "" if facts.onset_s is None else f", {duration(facts.onset_s)} after"
+        onset = onset and f"{onset} its start"
+        return (
+            f"But the telemetry itself moves ({p_value}), most in "
+            f"{names(facts.channels)}{onset}: a better model of the plant is needed."
+        )
+    if facts.movement is Movement.UNCLEAR:
+        return (
+            "Whether the telemetry itself moves is unclear: it moves more than most of "
+            f"{facts.n_windows} attack-free stretches ({p_value})."
+        )
+    return (
+        "The telemetry's own test does not tell this attack from "
+        f"{facts.n_windows} attack-free stretches ({p_value})."
+    )
+
+
+def repair_sentence(name: str, repair: Repair) -> str:
+    """Return what a repair shows in hindsight, and what it costs as an alarm rule.
+
+    Parameters
+    ----------
+    name : str
+        Name of its rung.
+    repair : Repair
+        What it shows, and the rule that carries it out.
+
+    Returns
+    -------
+    str
+        Empty where it shows no attack that the present rule misses.
+    """
+    if not repair.segments_gained:
+        return ""
+    by = names(repair.by, MOST_NAMES) or "single channels"
+    what = (LADDER[name].repair or name).format(by=by)
+    text = (
+        f"{what[0].upper()}{what[1:]} shows in hindsight "
+        f"{_attacks(repair.segments_gained)}, which the present rule misses"
+    )
+    if repair.segments_lost:
+        text += f", but not {_attacks(repair.segments_lost)}"
+    if repair.after is None:
+        return f"{text}. No alarm rule was made of it."
+    rule = repair.after
+    return (
+        f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
+        f"{load_words(rule.load)} on later rows and raises "
+        f"{raised_words(rule.attacks)}."
+    )
+
+
+def _attacks(ids: Sequence[str]) -> str:
+    return f"attack{'' if len(ids) == 1 else 's'} {names(ids)}"

@@ -27,6 +27,7 @@ from sightline.data.row_tables import (
 from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.energy.reference import Reference, fit_reference
+from sightline.energy.tag_extremes import TagExtremes
 from sightline.errors import StreamError
 from sightline.judgement.event_test import AttackFreeRecord, AttackFreeWindows, Flag
 from sightline.parallel import map_threads
@@ -38,6 +39,8 @@ CENTRE_ROWS: Final = 400
 # at this distance from it; one side alone where the other has fewer than this.
 CENTRE_GAP: Final = 20
 LEAST_CENTRE_ROWS: Final = 200
+# Places of a shorter window within a stretch as long as the attack.
+N_PLACES: Final = 5
 # The reference has moved where the mean of matched calm rows has more energy than this
 # many times sqrt(p / 2), the spread of the energy of one normal row.
 GATE: Final = 1.0
@@ -59,32 +62,21 @@ class Units:
 
     Parameters
     ----------
-    reference : Reference
-        Mean and covariance of train with shrinkage that does not depend on units.
+    spread : array of shape (p,)
+        Standard deviation of each channel.
+    correlation : array of shape (p, p)
+        Correlation of the channels, with shrinkage that does not depend on units.
+    whitening : array of shape (p, p)
+        Multiply centred rows by it from the right: unit covariance.
     memory : dict of int to array of shape (p,)
         Deviation of the exponentially weighted average of each channel over train, in
         units of the channel's spread, by span.
     """
 
-    reference: Reference
+    spread: Floats
+    correlation: Floats
+    whitening: Floats
     memory: dict[int, Floats]
-
-    @cached_property
-    def spread(self) -> Floats:
-        """Standard deviation of each channel."""
-        return np.sqrt(np.diag(self.reference.covariance))
-
-    @cached_property
-    def correlation(self) -> Floats:
-        """Correlation of the channels."""
-        return np.asarray(
-            self.reference.covariance / np.outer(self.spread, self.spread)
-        )
-
-    @cached_property
-    def whitening(self) -> Floats:
-        """Multiply centred rows by it from the right: unit covariance."""
-        return np.ascontiguousarray(self.reference.factor.T)
 
 
 def energy_under(whitening: Floats, rows: Floats) -> Floats:
@@ -151,7 +143,12 @@ def units_of(train: Rows, reference: Reference) -> Units:
         # A channel that stands still in train must not make every test row infinite.
         least = 0.1 * np.sqrt(w / (2 - w))
         memory[span] = np.maximum(np.sqrt(np.mean(squares, axis=0)), least)
-    return Units(reference=reference, memory=memory)
+    return Units(
+        spread=spread,
+        correlation=np.asarray(reference.covariance / np.outer(spread, spread)),
+        whitening=np.ascontiguousarray(reference.factor.T),
+        memory=memory,
+    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -166,7 +163,7 @@ class LocalCovariances:
         To which half a calm row belongs; it is scored by the other one.
     """
 
-    whitenings: tuple[Floats, Floats]
+    whitenings: Sequence[Floats]
     half: npt.NDArray[np.int8]
 
 
@@ -200,10 +197,7 @@ def local_covariances(test: Rows, calm: Ints) -> LocalCovariances | None:
         )
     except StreamError:
         return None
-    whitenings = (
-        np.ascontiguousarray(one.factor.T),
-        np.ascontiguousarray(two.factor.T),
-    )
+    whitenings = [np.ascontiguousarray(fitted.factor.T) for fitted in (one, two)]
     return LocalCovariances(whitenings=whitenings, half=half)
 
 
@@ -217,6 +211,8 @@ class JudgedRecord:
         Energy, labels, attacks and alarms.
     test : Rows
         Test residuals.
+    energy : array of shape (n_rows,)
+        Energy of each row, finite.
     calm : AttackFreeRecord
         Calm rows.
     units : Units
@@ -226,35 +222,57 @@ class JudgedRecord:
     is_one_sided : bool
         Whether the stream is a score of which only large values are anomalous: then no
         rung looks at values that are too small.
+    extremes : TagExtremes, optional
+        The largest distance of each tag from its attack-free median; None for a
+        one-sided score.
     """
 
     scored: ScoredTest
     test: Rows
+    energy: Floats
     calm: AttackFreeRecord
     units: Units
     channels: tuple[str, ...]
     is_one_sided: bool = False
-
-    @cached_property
-    def energy(self) -> Floats:
-        """Energy of each row; what overflowed is very large."""
-        energy = self.scored.energy
-        return energy if energy.max() <= 1e300 else np.minimum(energy, 1e300)
+    extremes: TagExtremes | None = None
 
     @cached_property
     def local(self) -> LocalCovariances | None:
         """Covariance of calm rows about a moving mean; None if it is singular."""
         return local_covariances(self.test, self.calm.rows)
 
-    def sides(self, segment: Segment) -> tuple[Ints, Ints]:
+    def surroundings(
+        self, segment: Segment, windows: AttackFreeWindows
+    ) -> list[Segment]:
+        """Return beside which rows the centre of the attack and of each window lies.
+
+        A window shorter than the attack is put at several places of a stretch as long
+        as the attack, in turn, so that its surroundings are as far from it as the
+        attack's: what normal operation does meanwhile is then in the windows too.
+        """
+        extra, n_rows = segment.length - windows.length, self.test.n_rows
+        if extra <= 0:
+            return [segment, *windows.segments]
+        wide = [segment]
+        for k, one in enumerate(windows.segments):
+            start = max(one.start - extra * (k % N_PLACES) // (N_PLACES - 1), 0)
+            stop = min(max(start + segment.length, one.stop), n_rows)
+            wide.append(Segment(start, stop))
+        return wide
+
+    def sides(
+        self, segment: Segment, margins: tuple[int, int] = (0, 0)
+    ) -> tuple[Ints, Ints]:
         """Return the calm rows before and after a stretch that make its centre.
+
+        They are as far from a window as from the attack, whose margins are not calm.
 
         One side stands for both where the other has too few rows. Both are empty where
         there is no calm row at all.
         """
         rows = self.calm.rows
-        first = np.searchsorted(rows, segment.start - CENTRE_GAP)
-        last = np.searchsorted(rows, segment.stop + CENTRE_GAP)
+        first = np.searchsorted(rows, segment.start - max(CENTRE_GAP, margins[0]))
+        last = np.searchsorted(rows, segment.stop + max(CENTRE_GAP, margins[1]))
         before = rows[max(0, first - CENTRE_ROWS) : first]
         after = rows[last : last + CENTRE_ROWS]
         if min(len(before), len(after)) < LEAST_CENTRE_ROWS:
@@ -278,12 +296,15 @@ class CentredWindow:
         The same about the other centres that were considered.
     least_energy : float
         Mean energy about the centre that leaves least.
+    deviates : array of bool, shape (p,)
+        Which channels leave their attack-free median.
     """
 
     segment: Segment
     rows: Floats
     others: tuple[Floats, ...]
     least_energy: float
+    deviates: Bools
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -304,6 +325,11 @@ class AttackCase:
         Whether the reference has moved: the gate is open.
     is_charitable : bool
         Whether each stretch is judged about the centre that leaves least energy.
+    extremes : array of shape (p,), optional
+        Largest distance of each channel from its attack-free median, in the attack and
+        the margins of its label; None for a one-sided score.
+    extreme_rows : array of int, shape (p,), optional
+        The row of each.
     """
 
     record: JudgedRecord
@@ -312,15 +338,12 @@ class AttackCase:
     stretches: tuple[CentredWindow, ...]
     has_moved: bool
     is_charitable: bool
+    extremes: Floats | None = None
+    extreme_rows: Ints | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what is sent from a worker: all but the record, which is large."""
         return {name: value for name, value in vars(self).items() if name != "record"}
-
-    @property
-    def is_too_long(self) -> bool:
-        """Whether no line of centres reaches across the attack."""
-        return self.is_charitable and self.windows.length < self.segment.length / 2
 
     @cached_property
     def pool(self) -> Floats:
@@ -331,6 +354,13 @@ class AttackCase:
         """Return a series over the attack, and over the windows as a matrix."""
         own = series[self.segment.rows]
         return own, np.stack([series[s.rows] for s in self.windows.segments])
+
+    def before(self, series: Floats) -> tuple[Floats, Floats] | None:
+        """Return a series before the attack's label, and before each window."""
+        if not (n_margin := self.windows.margins[0]):
+            return None
+        own = series[self.segment.start - n_margin : self.segment.start]
+        return own, series[self.windows.starts[:, None] + np.arange(-n_margin, 0)]
 
     @property
     def scaled(self) -> Iterator[Floats]:
@@ -393,12 +423,11 @@ def _judged_here(
     """Return the judgement of each attack, from rows that are read in this process."""
     judged: list[T] = []
     for wanted, chosen in _groups(record, pairs):
-        held = gather_rows(record.test, wanted)
+        held, n_before = gather_rows(record.test, wanted), len(judged)
 
         def judged_pair(pair: tuple[Segment, AttackFreeWindows]) -> T:
             return judge(_case(record, *pair, wanted, held))  # noqa: B023
 
-        n_before = len(judged)
         judged += map_threads(
             [partial(judged_pair, pair) for pair in chosen],
             lambda k: done(n_before + k),  # noqa: B023
@@ -431,9 +460,17 @@ def _needed(
     needed = np.zeros(record.test.n_rows, np.bool_)
     for one in (segment, *windows.segments):
         needed[one.rows] = True
-        for side in record.sides(one):
+    needed[_with_margins(segment, windows).rows] = True
+    for one in record.surroundings(segment, windows):
+        for side in record.sides(one, windows.label_margins):
             needed[side] = True
     return needed
+
+
+def _with_margins(segment: Segment, windows: AttackFreeWindows) -> Segment:
+    """Return the rows of an attack with the margins of its label."""
+    before, after = windows.margins
+    return Segment(segment.start - before, segment.stop + after)
 
 
 def _case(
@@ -446,7 +483,10 @@ def _case(
     """Return one case from the rows `held`, whose numbers are `numbers`."""
     reference = record.scored.reference
     stretches = (segment, *windows.segments)
-    sides = [record.sides(one) for one in stretches]
+    sides = [
+        record.sides(one, windows.label_margins)
+        for one in record.surroundings(segment, windows)
+    ]
 
     def mean_of(rows: Ints) -> Floats:
         if not len(rows):
@@ -465,7 +505,13 @@ def _case(
     for one, (before, after), (low, high) in zip(stretches, sides, means, strict=True):
         first = np.searchsorted(numbers, one.start)
         rows = held[first : first + one.length]
-        candidates = [rows - _line(one, before, after, low, high)]
+        line = low[None]
+        if len(before) and before is not after:
+            # The means of both sides joined by a line.
+            begin, end = before.mean(), after.mean()
+            share = (np.arange(one.start, one.stop) - begin) / max(end - begin, 1.0)
+            line = low + np.clip(share, 0, 1)[:, None] * (high - low)
+        candidates = [rows - line]
         least = np.nan
         if is_charitable:
             candidates += [rows - low, rows - high]
@@ -480,8 +526,17 @@ def _case(
                 rows=candidates[0],
                 others=tuple(candidates[1:]),
                 least_energy=float(least),
+                deviates=_deviates(record, rows),
             )
         )
+    extremes = places = None
+    if record.extremes is not None:
+        wide = _with_margins(segment, windows)
+        first = np.searchsorted(numbers, wide.start)
+        distance = np.abs(held[first : first + wide.length] - record.extremes.centre)
+        at = np.argmax(distance, axis=0)
+        extremes = np.minimum(distance[at, np.arange(len(at))], 1e150)
+        places = wide.start + at
     return AttackCase(
         record=record,
         segment=segment,
@@ -489,15 +544,15 @@ def _case(
         stretches=tuple(built),
         has_moved=has_moved,
         is_charitable=is_charitable,
+        extremes=extremes,
+        extreme_rows=places,
     )
 
 
-def _line(
-    segment: Segment, before: Ints, after: Ints, low: Floats, high: Floats
-) -> Floats:
-    """Return the centre of each row: the means of both sides joined by a line."""
-    if not len(before) or before is after:
-        return low[None]
-    begin, end = before.mean(), after.mean()
-    share = (np.arange(segment.start, segment.stop) - begin) / max(end - begin, 1.0)
-    return np.asarray(low + np.clip(share, 0, 1)[:, None] * (high - low))
+def _deviates(record: JudgedRecord, rows: Floats) -> Bools:
+    """Return which channels leave their attack-free median in some rows."""
+    known = record.extremes
+    if known is None:
+        return np.ones(rows.shape[1], np.bool_)
+    low, high = known.centre - known.floor, known.centre + known.floor
+    return np.asarray((rows.max(axis=0) > high) | (rows.min(axis=0) < low))

@@ -42,6 +42,7 @@ class RungName(StrEnum):
     EVIDENCE = "evidence"
     REFERENCE = "reference"
     SPACE = "space"
+    MOMENT = "moment"
     MEMORY = "memory"
     QUIET = "quiet"
 
@@ -57,6 +58,70 @@ class Reading(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What decides which clauses of a sentence hold for an attack.
+
+    Parameters
+    ----------
+    evidence, space, moment : bool
+        Whether these rungs show it.
+    is_covered : bool
+        Whether the present rule is in alarm in 30% of it or more.
+    has_windows : bool
+        Whether there was attack-free time to compare it with.
+    is_untried : bool
+        Whether a rung could not be tried.
+    """
+
+    evidence: bool = False
+    space: bool = False
+    moment: bool = False
+    is_covered: bool = False
+    has_windows: bool = True
+    is_untried: bool = False
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether single rows show it."""
+        return self.evidence or self.space or self.moment
+
+    @property
+    def names_space(self) -> bool:
+        """Whether the few channels that show it are named: always without a moment."""
+        return self.space or not self.moment
+
+
+@dataclass(frozen=True)
+class Clause:
+    """A part of a sentence, and when it may be said.
+
+    Parameters
+    ----------
+    text : str
+        Template: `sightline.judgement.judge` fills it in, a rung by its name
+        (``{space.finding}``), and a few phrases.
+    needs : tuple of str
+        Names of `Facts` that must all be true; after "not " they must be false.
+    """
+
+    text: str
+    needs: tuple[str, ...] = ()
+
+    def holds(self, facts: Facts) -> bool:
+        """Return whether the clause may be said.
+
+        Examples
+        --------
+        >>> Clause("hidden", ("moment", "not evidence")).holds(Facts(moment=True))
+        True
+        """
+        return all(
+            getattr(facts, name.removeprefix("not ")) != name.startswith("not ")
+            for name in self.needs
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerdictInfo:
     """One row of the table: everything that is said or drawn of one verdict.
 
@@ -68,9 +133,8 @@ class VerdictInfo:
         The same in an operator's words, with ``{n_tags}`` for the number of tags.
     meaning, repair : str
         What it says of an attack, and what to do about it.
-    sentence : str
-        Template of the sentence on one attack. `sightline.judgement.sentences` fills
-        it in: a rung by its name (``{space.coverage}``), and a few phrases.
+    sentence : tuple of Clause
+        The sentence on one attack: those clauses that hold.
     symbol : str
         One character. A verdict is never shown by its colour alone.
     marker, print_marker : str
@@ -86,7 +150,7 @@ class VerdictInfo:
     plain: str
     meaning: str
     repair: str
-    sentence: str
+    sentence: tuple[Clause, ...]
     symbol: str
     marker: str
     print_marker: str
@@ -110,13 +174,23 @@ class VerdictInfo:
         return {name: getattr(self, name) for name in names}
 
 
+# Said only where every rung was tried: else the attack is undecided.
+NO_REPAIR: Final = (
+    Clause("Missed, and no repair shows it", ("not is_covered",)),
+    Clause(
+        "Not told apart by the present alarms ({rule.against}), and no repair shows it",
+        ("is_covered",),
+    ),
+    Clause(" ({best_finding}). {telemetry_finding}"),
+)
+
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
         plain="found",
         meaning="the present rule alarms because of this attack",
         repair="nothing to repair",
-        sentence="{rule_name} detects it: {rule.finding}.",
+        sentence=(Clause("{rule_name} detects it: {rule.finding}."),),
         symbol="\u25cf",
         marker="circle",
         print_marker="o",
@@ -128,9 +202,24 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="below the alarm limit",
         meaning="the deviation score shows it, the alarm limit does not extract it",
         repair="the limit",
-        sentence="Missed by its limit: the energy stands out ({evidence.finding}), but "
-        "not with the present limit ({rule.against}). Check whether the alarm limit "
-        "can be set on attack-free time of this plant.",
+        sentence=(
+            Clause("Missed by its limit: ", ("not is_covered",)),
+            Clause("Not told apart by its limit: ", ("is_covered",)),
+            Clause("the energy stands out ({evidence.finding})", ("evidence",)),
+            Clause("the p99 rule shows it ({probe.finding})", ("not evidence",)),
+            Clause(
+                ", but not with the present limit ({rule.against}).",
+                ("not is_covered",),
+            ),
+            Clause(
+                ", but its present alarms do not single it out: {rule.against}.",
+                ("is_covered",),
+            ),
+            Clause(
+                " Check whether the alarm limit can be set on attack-free time of this "
+                "plant."
+            ),
+        ),
         symbol="\u25b2",
         marker="triangle-up",
         print_marker="^",
@@ -142,9 +231,23 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="adds up over time",
         meaning="single rows do not stand out, their accumulation does",
         repair="accumulate over time (EWMA, MEWMA)",
-        sentence="Missed row by row: single rows do not stand out "
-        "({evidence.against}), but their accumulation does. Evidence in {memory.by}: "
-        "{memory.finding}. Check whether a rule that accumulates deviations helps.",
+        sentence=(
+            Clause("Missed row by row: ", ("not is_covered",)),
+            Clause("Not told apart row by row: ", ("is_covered",)),
+            Clause(
+                "single rows do not stand out ({evidence.against}), but their "
+                "accumulation does.",
+                ("not by_rows",),
+            ),
+            Clause(
+                "some rows stand out ({rows_finding}), their accumulation much more.",
+                ("by_rows",),
+            ),
+            Clause(
+                " Evidence in {memory.by}: {memory.finding}. Check whether a rule that "
+                "accumulates deviations helps."
+            ),
+        ),
         symbol="\u2261",
         marker="hash-open",
         print_marker="s",
@@ -158,11 +261,29 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         meaning="shown about a reference from attack-free time around it, and the "
         "reference has moved",
         repair="stabilise or update the reference",
-        sentence="Missed by drift: normal operation has moved away from training. It "
-        "stands out about a reference from attack-free time around it "
-        "({reference.finding}), but not about the one from training "
-        "({rule.against}). First confirm that the change of normal operation is a "
-        "known one: an attack that lasts looks like drift.",
+        sentence=(
+            Clause("Missed by drift: ", ("not is_covered",)),
+            Clause(
+                "Not told apart by the present alarms ({rule.against}): ",
+                ("is_covered",),
+            ),
+            Clause(
+                "normal operation has moved away from training. It stands out about a "
+                "reference from attack-free time around it ({reference.finding})"
+            ),
+            Clause(
+                ", but not about the one from training ({evidence.against}).",
+                ("not evidence",),
+            ),
+            Clause(
+                ", more than about the one from training ({evidence.against}).",
+                ("evidence",),
+            ),
+            Clause(
+                " First confirm that the change of normal operation is a known one: an "
+                "attack that lasts looks like drift."
+            ),
+        ),
         symbol="\u25e2",
         marker="triangle-se",
         print_marker=">",
@@ -174,9 +295,33 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="hidden among {n_tags} tags",
         meaning="shown in a few channels, hidden when all are pooled",
         repair="score a smaller space separately",
-        sentence="Missed by dilution: evidence in {space.by} ({space.finding}), hidden "
-        "among {n_channels} pooled channels ({evidence.against}). Check whether "
-        "scoring these channels separately helps.",
+        sentence=(
+            Clause("Missed by dilution: ", ("not is_covered",)),
+            Clause(
+                "Not told apart by the present alarms ({rule.against}): ",
+                ("is_covered",),
+            ),
+            Clause("{moment.moment}", ("moment",)),
+            Clause("; ", ("moment", "space")),
+            Clause(
+                "evidence in {space.by} ({space.finding})",
+                ("names_space",),
+            ),
+            Clause(
+                ", hidden among {n_channels} pooled channels ({evidence.against}).",
+                ("not evidence",),
+            ),
+            Clause(
+                ", clearer there than in all {n_channels} channels pooled "
+                "({evidence.against}).",
+                ("evidence",),
+            ),
+            Clause(" Check whether a limit for each tag helps.", ("moment",)),
+            Clause(
+                " Check whether scoring these channels separately helps.",
+                ("not moment",),
+            ),
+        ),
         symbol="\u25c6",
         marker="diamond",
         print_marker="D",
@@ -188,10 +333,19 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="too quiet",
         meaning="much less energy than any calm window: frozen or replayed signals",
         repair="alarm on too little movement as well",
-        sentence="Missed because it is quiet: it has {quiet.coverage} of the usual "
-        "energy of attack-free time, less than any of {n_matched} stretches of its "
-        "length (the lowest has {quiet.limit}), as frozen or replayed signals have. "
-        "Check whether an alarm on too little movement helps.",
+        sentence=(
+            Clause("Missed because it is quiet: ", ("not is_covered",)),
+            Clause(
+                "Not told apart by the present alarms ({rule.against}), but quiet: ",
+                ("is_covered",),
+            ),
+            Clause(
+                "it has {quiet.coverage} of the usual energy of attack-free time, less "
+                "than any of {n_matched} stretches of its length (the lowest has "
+                "{quiet.limit}), as frozen or replayed signals have. Check whether an "
+                "alarm on too little movement helps."
+            ),
+        ),
         symbol="\u25bd",
         marker="triangle-down-open",
         print_marker="v",
@@ -204,9 +358,24 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="cannot be decided",
         meaning="too little attack-free time to compare it with, or too close to call",
         repair="a longer attack-free recording",
-        sentence="Cannot be judged: it needs at least {least_windows} attack-free "
-        "stretches of its length, or of {least_rows} rows, to compare it with. Record "
-        "more attack-free time.",
+        sentence=(
+            Clause(
+                "Cannot be judged: it needs at least {least_windows} attack-free "
+                "stretches of its length, or of {least_rows} rows, to compare it with. "
+                "Record more attack-free time.",
+                ("not has_windows",),
+            ),
+            Clause(
+                "Not decided: {untried} could not be tried on it, and what was tried "
+                "does not show it.",
+                ("has_windows", "is_untried"),
+            ),
+            Clause(
+                "Too close to call: {leading}. A longer attack-free recording would "
+                "help.",
+                ("has_windows", "not is_untried"),
+            ),
+        ),
         symbol="?",
         marker="star",
         print_marker="*",
@@ -218,7 +387,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="not in the residuals",
         meaning="no repair shows it; the telemetry moves, is unclear, or was not given",
         repair="a better model of the plant",
-        sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
+        sentence=NO_REPAIR,
         symbol="\u25cb",
         marker="circle-open",
         print_marker="o",
@@ -231,7 +400,7 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         plain="not in the measurements",
         meaning="the telemetry's own test does not show it, nor does any detector",
         repair="no advice: no test here tells it from attack-free time",
-        sentence="Missed, and no repair shows it ({best_finding}). {telemetry_finding}",
+        sentence=NO_REPAIR,
         symbol="\u00d7",
         marker="x-thin",
         print_marker="x",
@@ -245,7 +414,7 @@ NOT_DIAGNOSED: Final = VerdictInfo(
     plain="not diagnosed",
     meaning="evaluated without a diagnosis",
     repair="evaluate again without --no-diagnosis",
-    sentence="",
+    sentence=(),
     symbol="\u00b7",
     marker="circle-dot",
     print_marker=".",
@@ -281,11 +450,13 @@ class RungOutcome:
     ----------
     coverage : float
         Share of the attack's rows beyond the rung's limit, in [0, 1]. For the rung
-        ``quiet``: mean energy as a share of the usual, from 0.
+        ``quiet``: mean energy as a share of the usual, from 0. For ``moment``: largest
+        row of a tag, as a multiple of its usual extreme.
     calm : float
         Median coverage of the calm windows it is compared with.
     limit : float
-        The coverage that one calm window in twenty exceeds.
+        The coverage that one calm window in twenty exceeds; for ``quiet`` that of the
+        lowest window, for ``moment`` the largest attack-free block.
     visible : bool
         Whether the attack is shown; see `sightline.judgement.event_test`.
     ways : tuple of Way
@@ -297,6 +468,10 @@ class RungOutcome:
         of the limit.
     by : tuple of str
         What was used: channels, or what is accumulated and over how many rows.
+    n_blocks : int, optional
+        Of ``moment``: attack-free blocks it is compared with.
+    row : int, optional
+        Of ``moment``: the row of the test.
     """
 
     coverage: float
@@ -308,6 +483,8 @@ class RungOutcome:
     peak: float | None = None
     onset: float | None = None
     by: tuple[str, ...] = ()
+    n_blocks: int | None = None
+    row: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -373,6 +550,8 @@ class SegmentDiagnosis:
         Causes of other rungs that show the attack.
     windows : WindowFacts, optional
         With which calm windows it was compared.
+    untried : tuple of str, optional
+        Rungs that had to be tried and could not be; then the verdict is ``undecided``.
     flags : tuple of Flag, optional
         What limits the comparison.
     aftermath_s : float, optional
@@ -397,6 +576,7 @@ class SegmentDiagnosis:
     evidence_channels: tuple[str, ...] | None = None
     contributing: tuple[Verdict, ...] | None = None
     windows: WindowFacts | None = None
+    untried: tuple[str, ...] | None = None
     flags: tuple[Flag, ...] | None = None
     aftermath_s: float | None = None
     telemetry: AttackFacts | None = None

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-from sightline.metrics import alarm_metrics, score_metrics
+from sightline.metrics.alarm_load import f1_score
 from sightline.metrics.alarm_metrics import (
     Outputs,
     affiliation,
@@ -23,7 +23,6 @@ from sightline.metrics.alarm_metrics import (
     tapr,
 )
 from sightline.metrics.alarm_runs import AlarmRuns
-from sightline.metrics.probe import f1_score
 from sightline.metrics.ranking import (
     average_precision_score,
     partial_auc_score,
@@ -38,10 +37,29 @@ from sightline.metrics.score_metrics import (
     vus,
 )
 
+_CALLS = (
+    point,
+    pak,
+    pak_auc,
+    range_based,
+    etapr,
+    tapr,
+    affiliation,
+    event,
+    composite,
+    esa,
+    delay,
+    nab,
+    rank,
+    best_pak,
+    pa_rank,
+    vus,
+    r_auc,
+)
 # By the name of the call: ``ALARM_METRICS["pak"](labels, alarms, k=20)``. All but the
 # last five take alarms, those a score.
 ALARM_METRICS: Mapping[str, Callable[..., Outputs]] = MappingProxyType(
-    alarm_metrics.METRICS | score_metrics.METRICS
+    {call.__name__.removesuffix("_based"): call for call in _CALLS}
 )
 
 __all__ = [

@@ -10,7 +10,7 @@ given for means over attacks only: a Bayesian bootstrap with one more attack, wh
 unseen for the lower end and wholly seen for the upper one.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +22,7 @@ from sightline.metrics import ALARM_METRICS
 from sightline.metrics import alarm_metrics as alarm
 from sightline.metrics.alarm_metrics import Outputs
 from sightline.metrics.alarm_runs import AlarmRuns
-from sightline.metrics.chance import Floor
+from sightline.metrics.chance import N_SHIFTS, Floor, floor_of
 from sightline.metrics.intervals import (
     Ends,
     count_interval,
@@ -31,13 +31,8 @@ from sightline.metrics.intervals import (
 )
 from sightline.metrics.score_metrics import ScoreRanks
 
-# Shifts of a floor, and draws of an interval.
-N_SHIFTS = 199
+# Draws of an interval.
 N_DRAWS = 500
-# A figure is above its floor if at most this share of shifts reaches it.
-FLOOR_SHARE = 0.05
-# Rounding must not put a figure above a shift that is equal to it.
-_ROUNDING = 1e-12
 # Blocks of normal operation, at most, from which an interval is drawn.
 MOST_BLOCKS = 2000
 # The words that choose all figures, or none.
@@ -143,7 +138,21 @@ def measure_figures(
     found: dict[str, Floor | None] = {}
     ranges: dict[str, Interval | None] = {}
     if uncertainty and given.rows.n_attacks:
-        found = _floors(given, specs, values, floor, seed)
+        alarm.check_choice("floor", floor, ("shift", "episodes"))
+        rng = np.random.default_rng(seed)
+        if floor == "episodes" and isinstance(given, AlarmRuns):
+            moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
+            draws = [_values(each, specs) for each in moved]
+        else:
+            shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
+            draws = [_values(given.rolled(int(shift)), specs) for shift in shifts]
+        for spec in specs:
+            at_chance = [draw[spec.key] for draw in draws]
+            found[spec.key] = floor_of(
+                values[spec.key],
+                np.array(at_chance, dtype=np.float64),
+                lower_is_better=spec.better is Better.LOWER,
+            )
         if isinstance(given, AlarmRuns):
             ranges = attack_intervals(given, block=block, seed=seed)
     return {
@@ -170,55 +179,6 @@ def _values(
         value = calls[call][spec.output]
         values[spec.key] = value if isinstance(value, float) else None
     return values
-
-
-def _floors(
-    given: AlarmRuns | ScoreRanks,
-    specs: Collection[FigureEntry],
-    values: Mapping[str, float | None],
-    floor: str,
-    seed: int,
-) -> dict[str, Floor | None]:
-    """Return the floor of each figure."""
-    alarm.check_choice("floor", floor, ("shift", "episodes"))
-    rng = np.random.default_rng(seed)
-    if floor == "episodes" and isinstance(given, AlarmRuns):
-        moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
-        draws = [_values(each, specs) for each in moved]
-    else:
-        shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
-        draws = [_values(given.rolled(int(shift)), specs) for shift in shifts]
-    return {
-        spec.key: floor_of(
-            values[spec.key],
-            [draw[spec.key] for draw in draws],
-            lower_is_better=spec.better is Better.LOWER,
-        )
-        for spec in specs
-    }
-
-
-def floor_of(
-    value: float | None,
-    at_chance: Iterable[float | None],
-    *,
-    lower_is_better: bool = False,
-) -> Floor | None:
-    """Return the floor of a figure from its values at chance; None if undefined.
-
-    Examples
-    --------
-    >>> floor_of(0.9, [0.4, 0.5, 0.6, None])
-    Floor(value=0.5, above_floor=False, p=0.2)
-    """
-    draws = np.array([np.nan if v is None else v for v in at_chance])
-    defined = draws[np.isfinite(draws)]
-    if value is None or len(defined) == 0:
-        return None
-    sign = -1.0 if lower_is_better else 1.0
-    reached = int(np.sum(sign * defined >= sign * value - _ROUNDING))
-    p = (1 + reached) / (1 + len(draws))
-    return Floor(value=float(defined.mean()), p=p, above_floor=p <= FLOOR_SHARE)
 
 
 def shuffled_episodes(runs: AlarmRuns, rng: np.random.Generator) -> AlarmRuns:

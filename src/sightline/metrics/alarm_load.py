@@ -4,6 +4,9 @@ An *alarm* is an episode: it starts at the row that completes the on-delay and e
 more than `off` rows have passed since its last exceedance. Its time runs from its start
 to its last exceedance, without the latch's tail. An alarm that never stops is counted
 again for every hour that it stands, so that it is never cheaper than one that rings.
+
+`judge_alarms` says what one alarm rule makes of the energy (the controlled Stage-2
+probe); the same questions are asked of the detector's own alarms.
 """
 
 from collections.abc import Sequence
@@ -13,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Ints, Labels
 from sightline.data.segments import Segment, covered_rows, run_bounds
 from sightline.errors import StreamError
 
@@ -32,6 +35,8 @@ UNIT_S: Final = 3600.0
 CHATTER: Final = 3
 # Exceedances of this many rows are remembered as bits of one integer.
 MOST_WITHIN: Final = 60
+# A rule that is in alarm more often than this while nothing happens over-alarms.
+OVER_ALARMING_RATE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,11 +311,26 @@ def alarm_load(
     alarms = int(is_calm[episodes.starts].sum() + again.sum())
     spent = int(rows.sum())
     in_calm = int(_calm_rows_of(stands, is_calm).sum())
-    announced = None
-    if exceeds is not None:
+    peak = floods = chattering = None
+    if exceeds is not None and step_s is not None:
         # Calm rows at which exceedances begin again.
         begins = exceeds & ~np.concatenate([[False], exceeds[:-1]])
         announced = np.flatnonzero(begins & is_calm)
+        ten_minutes = TEN_MINUTES_S / step_s
+        if step_s <= TEN_MINUTES_S:
+            until = np.searchsorted(announced, announced + ten_minutes, side="left")
+            peak = int(np.max(until - np.arange(len(announced)), initial=0))
+        if step_s <= TEN_MINUTES_S / FLOOD:
+            dense = _begins_of(announced, FLOOD, ten_minutes)[0]
+            # One begins at the first dense place past the ten minutes of the last.
+            floods = k = 0
+            while k < len(dense):
+                floods += 1
+                k = int(np.searchsorted(dense, dense[k] + ten_minutes))
+        if step_s <= 60 / CHATTER:
+            ends = _begins_of(announced, CHATTER, 60 / step_s)[1]
+            which = np.searchsorted(episodes.starts, ends, side="right")
+            chattering = len(np.unique(which))
     return AlarmLoad(
         alarms=alarms,
         days=days,
@@ -318,49 +338,26 @@ def alarm_load(
         share_of_time=spent / n_calm if n_calm else 0.0,
         standing=int(again.sum()),
         lingering_share=(in_calm - spent) / n_calm if n_calm else 0.0,
-        peak_10min=_peak(announced, step_s, TEN_MINUTES_S),
-        floods=_floods(announced, step_s),
-        chattering=_chattering(announced, episodes, step_s),
+        peak_10min=peak,
+        floods=floods,
+        chattering=chattering,
         shelved_share=float(shelved[is_calm].mean())
         if shelved is not None and n_calm
         else 0.0,
     )
 
 
-def _peak(announced: Ints | None, step_s: float | None, span_s: float) -> int | None:
-    """Return the most beginnings within a span of time."""
-    if announced is None or step_s is None or step_s > span_s:
-        return None
-    n_rows = span_s / step_s
-    until = np.searchsorted(announced, announced + n_rows, side="left")
-    return int(np.max(until - np.arange(len(announced)), initial=0))
+def _begins_of(rows: Ints, n: int, within: float) -> tuple[Ints, Ints]:
+    """Return first and last of each `n` rows one after another that lie within a span.
 
-
-def _floods(announced: Ints | None, step_s: float | None) -> int | None:
-    """Return how many stretches of ten minutes are alarm floods."""
-    if announced is None or step_s is None or step_s > TEN_MINUTES_S / FLOOD:
-        return None
-    n_rows, last = TEN_MINUTES_S / step_s, FLOOD - 1
-    is_dense = announced[last:] - announced[:-last] < n_rows
-    # A flood begins at the first dense place past the ten minutes of the one before.
-    begins = announced[: len(is_dense)][is_dense]
-    n_floods, k = 0, 0
-    while k < len(begins):
-        n_floods += 1
-        k = int(np.searchsorted(begins, begins[k] + n_rows))
-    return n_floods
-
-
-def _chattering(
-    announced: Ints | None, episodes: Episodes, step_s: float | None
-) -> int | None:
-    """Return how many alarms begin at least three times within a minute."""
-    if announced is None or step_s is None or step_s > 60 / CHATTER:
-        return None
-    last = CHATTER - 1
-    close = announced[last:] - announced[: len(announced) - last] < 60 / step_s
-    which = np.searchsorted(episodes.starts, announced[last:][close], side="right")
-    return len(np.unique(which))
+    Examples
+    --------
+    >>> _begins_of(np.array([0, 1, 9, 10, 11]), 3, 4)
+    (array([9]), array([11]))
+    """
+    first, last = rows[: max(len(rows) - n + 1, 0)], rows[n - 1 :]
+    is_dense = last - first < within
+    return first[is_dense], last[is_dense]
 
 
 # --- Use ------------------------------------------------------------------------------
@@ -375,17 +372,20 @@ class AttackAlarms:
     n_attacks : int
         Attacks judged.
     raised : int
-        Attacks in which an alarm starts; a standing one raises nothing.
+        Attacks in which an alarm starts, or just before them within the slop of their
+        labels; a standing one raises nothing.
     raised_by_chance : float
-        The same for calm windows of each attack's length, summed over attacks.
+        The same for calm windows of as many rows, summed over attacks.
     rings, rings_by_chance : int, float
-        Attacks with any row of alarm time, and the same for calm windows.
+        Attacks with any row of alarm time in the same rows, and the same for calm
+        windows.
     skill : float, optional
         ``(raised - chance) / (n_attacks - chance)``: 1 all attacks, 0 no better than
         chance; it compares rules of different counts. None without attacks, or where
         chance raises all.
     delay_s : float, optional
-        Median seconds from the start of a raised attack to its alarm.
+        Median seconds from the start of a raised attack to its alarm; 0 for an alarm
+        before it.
     which : tuple of str
         Ids of the raised attacks, where they were given.
     """
@@ -408,6 +408,7 @@ def attack_alarms(
     step_s: float | None = None,
     breaks: Ints | None = None,
     ids: Sequence[str] = (),
+    early: Sequence[int] | Ints = (),
 ) -> AttackAlarms:
     """Return which attacks alarms raise, and how many chance would raise.
 
@@ -425,22 +426,30 @@ def attack_alarms(
         Rows at which a new recording begins.
     ids : sequence of str
         Names of the attacks.
+    early : sequence of int
+        Rows before each attack that count as its own, by the slop of its label; none
+        by default.
     """
+    lead = np.asarray(early, np.int64) if len(early) else np.zeros(len(attacks), int)
+    looked = [
+        Segment(max(attack.start - rows, 0), attack.stop)
+        for attack, rows in zip(attacks, lead.tolist(), strict=True)
+    ]
     begins = np.zeros(episodes.n_rows, np.bool_)
     begins[episodes.starts] = True
-    first = np.searchsorted(episodes.starts, [a.start for a in attacks])
+    first = np.searchsorted(episodes.starts, [a.start for a in looked])
     stops = np.array([a.stop for a in attacks], np.int64)
     at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
     is_raised = at < stops
     in_alarm = episodes.rows
-    rings = sum(bool(in_alarm[a.rows].any()) for a in attacks)
-    lengths = [a.length for a in attacks]
+    rings = sum(bool(in_alarm[a.rows].any()) for a in looked)
+    lengths = [a.length for a in looked]
     chances = [
         _chances(events, is_calm, breaks, lengths) for events in (begins, in_alarm)
     ]
     n, raised, chance = len(attacks), int(is_raised.sum()), sum(chances[0])
     delays = [
-        row - attack.start
+        max(row - attack.start, 0)
         for row, attack, hit in zip(at.tolist(), attacks, is_raised, strict=True)
         if hit
     ]
@@ -484,3 +493,264 @@ def _chances(
             expected = length * n_events / n_rows if n_rows else 0.0
             shares[length] = float(-np.expm1(-expected))
     return [shares[length] for length in lengths]
+
+
+# --- One alarm rule -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlarmMetrics:
+    """How one alarm rule did, judged row by row without point adjustment.
+
+    Parameters
+    ----------
+    tau99 : float, optional
+        The limit.
+        Formula: 0.99 quantile of `e_train`.
+        Range: from 0.
+        Nothing wrong: near half the 0.99 quantile of a chi-squared with p degrees of
+        freedom.
+        Paper: tau_99.
+        Null: in `own_rule`.
+    f1 : float, optional
+        Precision and recall in one figure.
+        Formula: `2 TP / (2 TP + FP + FN)`, by rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: under 0.02.
+        Paper: F1@p99.
+        Null: without attacks. 0 without alarms. Depends on the share of attack rows.
+    precision : float, optional
+        Share of alarmed rows that are attack rows.
+        Formula: alarmed attack rows / alarmed attack and normal rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: share of attack rows among attack and normal rows.
+        Paper: Prec.
+        Null: without attacks, or without any alarm.
+    recall : float, optional
+        Share of attack rows in alarm.
+        Formula: alarmed attack rows / attack rows.
+        Range: 0 to 1.
+        Better: higher.
+        Nothing wrong: 0.01.
+        Paper: Rec.
+        Null: without attacks. Dominated by the longest attack.
+    false_positive_segments : int
+        False alarms, counted as runs.
+        Formula: maximal runs of alarms that touch a normal row and no attack row; with
+        protocol `paper` maximal runs of alarmed normal rows.
+        Range: from 0.
+        Better: lower.
+        Nothing wrong: 0.01 of the normal rows if rows are independent, fewer runs if
+        neighbours resemble each other.
+        Paper: FP-seg.
+        Null: never.
+    hits : int, optional
+        Attacks with at least one alarm.
+        Formula: segments with an alarmed row.
+        Range: 0 to `n_segments`.
+        Better: higher.
+        Nothing wrong: grows with the attacks' length.
+        Paper: Hits.
+        Null: without attacks. Worth little if `over_alarming`, or if not above its
+        `floor`.
+    false_alarm_rate : float
+        Share of normal test rows in alarm.
+        Formula: alarmed normal rows / normal rows.
+        Range: 0 to 1.
+        Better: lower.
+        Nothing wrong: 0.01.
+        Null: never.
+    false_alarms_per_day : float, optional
+        False alarms per day of attack-free test time.
+        Formula: `false_positive_segments / (normal rows * step_s / 86,400)`.
+        Range: from 0.
+        Better: lower.
+        Nothing wrong: see `false_positive_segments`.
+        Null: if `step_s` is not known. Jumpy with less than a few days of normal rows.
+    minutes_in_alarm_per_day : float, optional
+        How long normal operation is in alarm.
+        Formula: `false_alarm_rate * 1,440`.
+        Range: 0 to 1,440.
+        Better: lower.
+        Nothing wrong: 14.4.
+        Null: if `step_s` is not known.
+    over_alarming : bool
+        In alarm so often that a hit says little.
+        Formula: `false_alarm_rate > 0.05`.
+        Better: false.
+        Nothing wrong: false.
+        Null: never.
+    load : AlarmLoad, optional
+        What its alarms cost over attack-free time, counted as episodes.
+        Formula: see `AlarmLoad`.
+        Null: in results of earlier versions.
+    attacks : AttackAlarms, optional
+        Which attacks its alarms raise, beside what chance would.
+        Formula: see `AttackAlarms`.
+        Null: in results of earlier versions.
+    """
+
+    tau99: float | None
+    f1: float | None
+    precision: float | None
+    recall: float | None
+    false_positive_segments: int
+    hits: int | None
+    false_alarm_rate: float
+    false_alarms_per_day: float | None
+    minutes_in_alarm_per_day: float | None
+    over_alarming: bool
+    load: AlarmLoad | None = None
+    attacks: AttackAlarms | None = None
+
+    @property
+    def time_in_alarm(self) -> float:
+        """Share of attack-free time in alarm; of normal rows in earlier results."""
+        return self.false_alarm_rate if self.load is None else self.load.share_of_time
+
+
+def f1_score(precision: float, recall: float) -> float:
+    """Return the harmonic mean of precision and recall.
+
+    ``2 P R / (P + R)``, in [0, 1]. Higher is better; 0 if both are 0.
+
+    Parameters
+    ----------
+    precision, recall : float
+        In [0, 1].
+
+    Examples
+    --------
+    >>> f1_score(0.902, 0.663)
+    0.764
+    """
+    total = precision + recall
+    return 2 * precision * recall / total if total else 0.0
+
+
+def false_alarm_runs(
+    is_alarm: Bools, labels: Labels, breaks: Ints | None = None
+) -> tuple[Ints, Ints]:
+    """Return the runs of alarms that touch normal steps and no attack step.
+
+    Parameters
+    ----------
+    is_alarm, labels : array of shape (n_steps,)
+        Where the rule is in alarm; 1 attack, 0 normal, -1 ignore.
+    breaks : array of int, optional
+        First step of each continuous run; no run of alarms crosses one.
+
+    Returns
+    -------
+    starts, stops : array of int, shape (n_runs,)
+        First step of each run, and the step past its end; empty without false alarms.
+
+    Examples
+    --------
+    >>> alarms = np.array([1, 1, 0, 1, 0, 1], bool)
+    >>> starts, stops = false_alarm_runs(alarms, np.array([0, 0, 0, 1, 0, 0]))
+    >>> starts.tolist(), stops.tolist()
+    ([0, 5], [2, 6])
+    """
+    starts, stops = run_bounds(is_alarm, breaks)
+    before = [np.append(0, np.cumsum(labels == mark)) for mark in (ATTACK, NORMAL)]
+    n_attack, n_normal = (counts[stops] - counts[starts] for counts in before)
+    is_false = (n_attack == 0) & (n_normal > 0)
+    return starts[is_false], stops[is_false]
+
+
+def judge_alarms(
+    is_alarm: Bools,
+    labels: Labels,
+    attacks: Sequence[Segment],
+    *,
+    breaks: Ints | None = None,
+    step_s: float | None = None,
+    tau99: float | None = None,
+    is_attack_free: Bools | None = None,
+    ids: Sequence[str] = (),
+    early: Sequence[int] | Ints = (),
+    by_rows: bool = False,
+) -> AlarmMetrics:
+    """Return how a rule did, row by row and without point adjustment.
+
+    Parameters
+    ----------
+    is_alarm : array of bool, shape (n_steps,)
+        Where the rule is in alarm.
+    labels : array of shape (n_steps,)
+        1 attack, 0 normal, -1 ignore.
+    attacks : sequence of Segment
+        The attack runs of `labels`.
+    breaks : array of int, optional
+        First step of each continuous run; no run of alarms crosses one.
+    step_s : float, optional
+        Seconds a step, for the rates a day.
+    tau99 : float, optional
+        The threshold, for the record.
+    is_attack_free : array of bool, optional
+        Calm rows, over which alarms are counted as episodes; by default all normal
+        rows.
+    ids, early
+        Names of the attacks, and rows before each that count as its own where alarms
+        are counted as episodes; see `attack_alarms`.
+    by_rows : bool
+        Count `false_positive_segments` as maximal runs of false-positive rows, as the
+        paper does; else as runs of alarms that touch no attack row.
+
+    Returns
+    -------
+    AlarmMetrics
+        See there for formulas, and for when a figure is None.
+
+    Examples
+    --------
+    >>> labels = np.array([0, 0, 1, 1, 0])
+    >>> alarms = np.array([0, 1, 0, 1, 0], bool)
+    >>> found = judge_alarms(alarms, labels, [Segment(2, 4)])
+    >>> found.precision, found.recall, found.f1, found.hits
+    (0.5, 0.5, 0.5, 1)
+    """
+    is_attack, is_normal = labels == ATTACK, labels == NORMAL
+    n_attack, n_normal = int(is_attack.sum()), int(is_normal.sum())
+    true_alarms = int(np.sum(is_alarm & is_attack))
+    false_alarms = int(np.sum(is_alarm & is_normal))
+    n_alarms = true_alarms + false_alarms
+    runs = (
+        run_bounds(is_alarm & is_normal, breaks)
+        if by_rows
+        else false_alarm_runs(is_alarm, labels, breaks)
+    )
+    n_false = len(runs[0])
+    rate = false_alarms / n_normal
+    is_attack_free = is_normal if is_attack_free is None else is_attack_free
+    delays = Delays.of_step(step_s)
+    episodes = episodes_of(is_alarm, delays, breaks)
+    # A step may be too short to make any time at all.
+    days = None if step_s is None else n_normal * step_s / DAY_S or None
+    return AlarmMetrics(
+        tau99=tau99,
+        f1=2 * true_alarms / (n_attack + n_alarms) if n_attack else None,
+        precision=true_alarms / n_alarms if n_attack and n_alarms else None,
+        recall=true_alarms / n_attack if n_attack else None,
+        false_positive_segments=n_false,
+        hits=sum(bool(is_alarm[attack.rows].any()) for attack in attacks)
+        if attacks
+        else None,
+        false_alarm_rate=rate,
+        false_alarms_per_day=None if days is None else n_false / days,
+        minutes_in_alarm_per_day=None if days is None else rate * DAY_S / 60,
+        over_alarming=rate > OVER_ALARMING_RATE,
+        load=alarm_load(episodes, is_attack_free, delays, step_s, exceeds=is_alarm),
+        attacks=attack_alarms(
+            episodes,
+            attacks,
+            is_attack_free,
+            step_s=step_s,
+            breaks=breaks,
+            ids=ids,
+            early=early,
+        ),
+    )

@@ -16,15 +16,15 @@ Higher is better for all but delays. In place of labels, a function takes `Alarm
 which many calls for the same alarms can share.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp, fsum
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.arrays import Floats, Ints
 from sightline.errors import StreamError
-from sightline.metrics.alarm_runs import AlarmRuns, nab_sigmoid, overlapping
+from sightline.metrics.alarm_runs import AlarmRuns, Series, nab_sigmoid, overlapping
 
 # A figure, or one for each attack; None where it is undefined.
 Output = float | list[float | None] | None
@@ -44,12 +44,7 @@ TAIL_CENTRE, TAIL_SLOPE = 6.0, 12.0
 Given = npt.ArrayLike | AlarmRuns
 
 
-def point(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def point(labels: Given, alarms: Series = None, *, breaks: Series = None) -> Outputs:
     """Return precision, recall and F1 of single rows.
 
     ``TP / (TP + FP)``, ``TP / P`` and ``2 TP / (TP + FP + P)``, in rows. Higher is
@@ -79,11 +74,11 @@ def point(
 
 def pak(
     labels: Given,
-    alarms: npt.ArrayLike | None = None,
+    alarms: Series = None,
     *,
     k: float = 0.0,
     inclusive: bool = False,
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return point-adjusted precision, recall and F1 at K percent.
 
@@ -112,7 +107,7 @@ def pak(
     >>> pak([0, 1, 1, 1, 0], [0, 0, 1, 0, 1])
     {'precision': 0.75, 'recall': 1.0, 'f1': 0.857}
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if not 0 <= k <= 100:
         raise StreamError(f"`k` must be a percentage from 0 to 100; got {k}.")
     if runs.rows.n_attacks == 0:
@@ -137,12 +132,7 @@ def adjusted_rows(runs: AlarmRuns, k: float, inclusive: bool = False) -> Ints:
     return np.where(whole, lengths, alarmed)
 
 
-def pak_auc(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def pak_auc(labels: Given, alarms: Series = None, *, breaks: Series = None) -> Outputs:
     """Return the area under PA%K's F1 over K from 0 to 100, divided by 100.
 
     The trapezoid rule over ``K = 0, 1, ..., 100``. Higher is better. Parameters as for
@@ -158,7 +148,7 @@ def pak_auc(
     >>> pak_auc([0, 1, 1, 1, 0], [0, 1, 1, 1, 0])
     {'value': 1.0}
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("value")
     share = np.array(PAK_GRID)[:, np.newaxis] / 100
@@ -171,14 +161,14 @@ def pak_auc(
 
 def range_based(
     labels: Given,
-    alarms: npt.ArrayLike | None = None,
+    alarms: Series = None,
     *,
     beta: float = 1.0,
     alpha: float = 0.0,
     cardinality: str = "reciprocal",
     p_bias: str = "flat",
     r_bias: str = "flat",
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return range-based precision, recall and F (Tatbul and others, 2018).
 
@@ -215,7 +205,7 @@ def range_based(
     for bias in (p_bias, r_bias):
         check_choice("bias", bias, BIASES)
     check_choice("cardinality", cardinality, CARDINALITIES)
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("precision", "recall", "f")
     once = cardinality == "one"
@@ -279,12 +269,12 @@ def _weight_up_to(t: Ints, length: Ints, bias: str) -> Ints:
 
 def etapr(
     labels: Given,
-    alarms: npt.ArrayLike | None = None,
+    alarms: Series = None,
     *,
     theta_p: float = 0.5,
     theta_r: float = 0.1,
     delta: float = 0.0,
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the enhanced time-aware precision and recall (Hwang and others, 2022).
 
@@ -316,7 +306,7 @@ def etapr(
     >>> etapr([0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 0, 0])["eTaR"]
     0.875
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("eTaR", "eTaRd", "eTaRp", "eTaP", "eTaPd", "eTaPp", "f1")
     r, p = _pruned(runs, theta_p, theta_r, delta)
@@ -368,12 +358,12 @@ def _pruned(
 
 def tapr(
     labels: Given,
-    alarms: npt.ArrayLike | None = None,
+    alarms: Series = None,
     *,
     alpha: float = 0.8,
     theta: float = 0.5,
     delta: int = 0,
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the time-aware precision and recall (Hwang and others, 2019).
 
@@ -402,7 +392,7 @@ def tapr(
     >>> tapr([0, 1, 1, 1, 1, 0], [0, 1, 1, 1, 0, 0])["TaR"]
     0.95
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     n_attacks = runs.rows.n_attacks
     if n_attacks == 0:
         return undefined("TaR", "TaRd", "TaRp", "TaP", "TaPd", "TaPp", "f1")
@@ -471,10 +461,7 @@ def _shared_with_tails(runs: AlarmRuns, tails: Ints) -> tuple[Ints, Ints, Floats
 
 
 def affiliation(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
+    labels: Given, alarms: Series = None, *, breaks: Series = None
 ) -> Outputs:
     """Return affiliation precision, recall and F1 (Huet and others, 2022).
 
@@ -499,12 +486,17 @@ def affiliation(
     >>> affiliation([0, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0])["each_precision"]
     [0.667]
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     n_attacks = runs.rows.n_attacks
     if n_attacks == 0:
         nothing: Outputs = {"each_precision": [], "each_recall": []}
         return undefined("precision", "recall", "f1") | nothing
-    z0, z1 = _zones(runs)
+    # Where the zone of each attack begins and ends.
+    starts, stops = runs.rows.attacks
+    z0, z1 = (edge.astype(np.float64) for edge in runs.rows.records)
+    follows, middle = runs.rows.follows[:-1], (stops[:-1] + starts[1:]) / 2
+    z1[:-1] = np.where(follows, middle, z1[:-1])
+    z0[1:] = np.where(follows, middle, z0[1:])
     zone, episode = overlapping(z0, z1, runs.starts, runs.stops)
     a = np.maximum(runs.starts[episode], z0[zone])
     b = np.minimum(runs.stops[episode], z1[zone])
@@ -528,18 +520,6 @@ def affiliation(
         ],
         "each_recall": list(each_recall.tolist()),
     }
-
-
-def _zones(runs: AlarmRuns) -> tuple[Floats, Floats]:
-    """Return where the zone of each attack begins and ends."""
-    starts, stops = runs.rows.attacks
-    first, end = runs.rows.records
-    follows = runs.rows.follows
-    middle = (stops[:-1] + starts[1:]) / 2
-    z0, z1 = first.astype(np.float64), end.astype(np.float64)
-    z1[:-1] = np.where(follows[:-1], middle, z1[:-1])
-    z0[1:] = np.where(follows[:-1], middle, z0[1:])
-    return z0, z1
 
 
 def _precision_integral(
@@ -603,12 +583,7 @@ def _square_gap(low: Floats, high: Floats) -> Floats:
     return (high - low) * (high + low) / 2
 
 
-def event(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def event(labels: Given, alarms: Series = None, *, breaks: Series = None) -> Outputs:
     """Return how many attacks have an alarm and how many episodes hit none.
 
     ``precision = detected / (detected + false_alarms)``, ``recall = detected / m``. An
@@ -625,7 +600,7 @@ def event(
     >>> event([0, 1, 1, 0, 0, 1], [1, 0, 1, 0, 0, 0])["f1"]
     0.5
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined(*EVENT_OUTPUTS)
     detected, false = _detected(runs)
@@ -646,10 +621,7 @@ def _detected(runs: AlarmRuns) -> tuple[int, int]:
 
 
 def composite(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
+    labels: Given, alarms: Series = None, *, breaks: Series = None
 ) -> Outputs:
     """Return the composite score: precision of rows, recall of attacks (Garg, 2021).
 
@@ -666,7 +638,7 @@ def composite(
     >>> composite([0, 1, 1, 0, 0, 1], [1, 0, 1, 0, 0, 0])
     {'precision': 0.5, 'recall': 0.5, 'f1': 0.5}
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("precision", "recall", "f1")
     true = int(runs.alarmed.sum())
@@ -676,12 +648,7 @@ def composite(
     return {"precision": precision, "recall": recall, "f1": f1}
 
 
-def esa(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def esa(labels: Given, alarms: Series = None, *, breaks: Series = None) -> Outputs:
     """Return the corrected event-wise figures of ESA-ADB (Kotowski and others, 2024).
 
     Event precision times ``1 - FP / N``, event recall, their F with beta 0.5 and 1, and
@@ -699,7 +666,7 @@ def esa(
     >>> esa([0, 1, 1, 1, 0, 0], [0, 1, 0, 1, 0, 0])["alarming_precision"]
     0.5
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     rows = runs.rows
     if rows.n_attacks == 0:
         return undefined("precision", "recall", "alarming_precision", "f_0.5", "f_1")
@@ -721,12 +688,7 @@ def esa(
     return outputs
 
 
-def delay(
-    labels: Given,
-    alarms: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def delay(labels: Given, alarms: Series = None, *, breaks: Series = None) -> Outputs:
     """Return the rows from an attack's start to its first alarmed row.
 
     Lower is better. Mean and median are over detected attacks, and so look better the
@@ -744,15 +706,11 @@ def delay(
     >>> delay([0, 1, 1, 1, 0, 1], [0, 0, 0, 1, 1, 0])
     {'mean': 2.0, 'median': 2.0, 'censored_mean': 1.5, 'each': [2.0, None]}
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     if runs.rows.n_attacks == 0:
         return undefined("mean", "median", "censored_mean") | {"each": []}
     # Rows from each attack's start to its first alarm; all of it if missed.
-    attack, episode, _ = runs.pairs
-    rows = runs.rows.lengths.copy()
-    is_first = np.append(True, attack[1:] != attack[:-1])[: len(attack)]
-    i, j = attack[is_first], episode[is_first]
-    rows[i] = np.maximum(runs.starts[j] - runs.rows.attacks[0][i], 0)
+    rows = runs.first_alarms() - runs.rows.attacks[0]
     found = runs.touching > 0
     detected = rows[found]
     return {
@@ -767,12 +725,12 @@ def delay(
 
 def nab(
     labels: Given,
-    alarms: npt.ArrayLike | None = None,
+    alarms: Series = None,
     *,
     fp_weight: float = 0.11,
     fn_weight: float = 1.0,
     probation: float = 0.0,
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the score of the Numenta Anomaly Benchmark, attacks as its windows.
 
@@ -803,7 +761,7 @@ def nab(
     >>> nab([0, 1, 1, 0, 0], [0, 1, 0, 0, 0])
     {'raw': 1.0, 'score': 100.0}
     """
-    runs = _runs(labels, alarms, breaks)
+    runs = AlarmRuns.of(labels, alarms, breaks)
     rows = runs.rows
     n_rows = len(rows.labels)
     skipped = int(min(np.floor(probation * n_rows), probation * NAB_PROBATION_ROWS))
@@ -812,53 +770,19 @@ def nab(
     m = int(counts.sum())
     if m == 0:
         return undefined("raw", "score")
-    found, first = _first_from(runs, skipped)
-    found, first = found[counts], first[counts]
-    left = (stops[counts] - first) / rows.lengths[counts]
-    hits = np.where(found, nab_sigmoid(-left) / nab_sigmoid(np.array(-1.0)), -fn_weight)
-    raw = float(hits.sum()) + fp_weight * _false_row_scores(runs, skipped)
-    return {"raw": raw, "score": 100 * (raw + fn_weight * m) / ((1 + fn_weight) * m)}
-
-
-def _first_from(runs: AlarmRuns, skipped: int) -> tuple[Bools, Ints]:
-    """Return whether each attack has an alarm from row `skipped` on, and the first."""
-    attack, episode, _ = runs.pairs
-    later = runs.stops[episode] > skipped
-    attack, episode = attack[later], episode[later]
-    found = np.zeros(runs.rows.n_attacks, np.bool_)
-    starts, stops = runs.rows.attacks
-    first = stops.copy()
-    is_first = np.append(True, attack[1:] != attack[:-1])[: len(attack)]
-    i, j = attack[is_first], episode[is_first]
-    first[i] = np.maximum(np.maximum(runs.starts[j], starts[i]), skipped)
-    found[i] = first[i] < stops[i]
-    return found, first
-
-
-def _false_row_scores(runs: AlarmRuns, skipped: int) -> float:
-    """Return the sum of ``sig(x)`` over false alarm rows from row `skipped` on."""
+    left = ((stops - runs.first_alarms(skipped)) / rows.lengths)[counts]
+    scores = nab_sigmoid(-left) / nab_sigmoid(np.array(-1.0))
+    hits = np.where(left > 0, scores, -fn_weight)
+    # False alarm rows from row `skipped` on: -1 each, and what is forgiven of it.
     begin = np.maximum(runs.starts, skipped)
     end = np.maximum(runs.stops, begin)
     attack, episode, _ = runs.pairs
-    starts, stops = runs.rows.attacks
-    inside = np.maximum(
-        np.minimum(stops[attack], end[episode])
-        - np.maximum(starts[attack], begin[episode]),
-        0,
-    )
-    n_rows = int((end - begin).sum() - inside.sum())
-    return runs.rows.late_alarm_scores(begin, end) - n_rows
-
-
-def _runs(
-    labels: Given, alarms: npt.ArrayLike | None, breaks: npt.ArrayLike | None
-) -> AlarmRuns:
-    """Return the runs that were given, or those of the arrays."""
-    if isinstance(labels, AlarmRuns):
-        return labels
-    if alarms is None:
-        raise StreamError("`alarms` must be given: 0 or 1 for each row of `labels`.")
-    return AlarmRuns.of(labels, alarms, breaks)
+    first = np.maximum(rows.attacks[0][attack], begin[episode])
+    inside = np.maximum(np.minimum(stops[attack], end[episode]) - first, 0)
+    n_false = int((end - begin).sum() - inside.sum())
+    false = rows.late_alarm_scores(begin, end) - n_false
+    raw = float(hits.sum()) + fp_weight * false
+    return {"raw": raw, "score": 100 * (raw + fn_weight * m) / ((1 + fn_weight) * m)}
 
 
 def _f_score(precision: float | None, recall: float, beta: float = 1.0) -> float:
@@ -881,20 +805,3 @@ def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
         raise StreamError(
             f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
         )
-
-
-# The metrics of alarms, by the name of their call.
-METRICS: dict[str, Callable[..., Outputs]] = {
-    "point": point,
-    "pak": pak,
-    "pak_auc": pak_auc,
-    "range": range_based,
-    "etapr": etapr,
-    "tapr": tapr,
-    "affiliation": affiliation,
-    "event": event,
-    "composite": composite,
-    "esa": esa,
-    "delay": delay,
-    "nab": nab,
-}

@@ -5,7 +5,7 @@ as there are attacks and alarm episodes, and alarms that are moved against the l
 (for a chance floor) need no pass over the rows at all.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +24,15 @@ from sightline.data.arrays import (
     check_same_length,
 )
 from sightline.data.segments import check_breaks, run_bounds
+from sightline.errors import StreamError
+
+# One value for each row, or first rows of runs; None if not given.
+Series = npt.ArrayLike | None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LabelledRows:
-    """The labels of a test record as runs.
+    """The labels of a test record as runs; `of` makes them.
 
     Parameters
     ----------
@@ -37,91 +41,79 @@ class LabelledRows:
     breaks : int array
         First row of each continuous run of the record; the first is 0. No attack,
         episode, buffer, zone or tail crosses one.
+    attacks : tuple of int array
+        First row of each attack, and the row after its last.
+    lengths : int array of shape (n_attacks,)
+        Rows of each attack.
+    n_attacks, n_attack_rows : int
+        Number of attacks, and of rows under attack.
+    counted : array of bool, shape (n_rows,)
+        Which rows count: all but those with label -1.
+    n_counted : int
+        Number of rows that count.
+    stretches : tuple of int array
+        Runs of counted rows, cut at breaks: their first rows, and their first and last
+        numbers when only the counted rows are numbered.
+    attack_rows : int array of shape (n_attack_rows,)
+        Numbers of the attack rows among the counted rows.
+    first_of_attack : int array of shape (n_attacks,)
+        Where the rows of each attack begin in `attack_rows`.
+    records : tuple of int array
+        First row of the continuous run of each attack, and the row after it.
+    follows : array of bool, shape (n_attacks,)
+        For each attack, whether another one follows in the same run.
     kept : dict
         What metrics derive from the labels alone, for their next call.
     """
 
     labels: Labels
     breaks: Ints
+    attacks: tuple[Ints, Ints]
+    lengths: Ints
+    n_attacks: int
+    n_attack_rows: int
+    counted: Bools
+    n_counted: int
+    stretches: tuple[Ints, Ints, Ints]
+    attack_rows: Ints
+    first_of_attack: Ints
+    records: tuple[Ints, Ints]
+    follows: Bools
     kept: dict[tuple[int, int, bool, bool], Any] = field(
         default_factory=dict, repr=False
     )
 
     @classmethod
     def of(
-        cls, labels: npt.ArrayLike, breaks: npt.ArrayLike | None = None
+        cls, labels: "npt.ArrayLike | LabelledRows", breaks: Series = None
     ) -> "LabelledRows":
         """Check labels and breaks; `StreamError` says what is wrong with them."""
+        if isinstance(labels, LabelledRows):
+            return labels
         checked = check_labels(labels)
-        rows = np.zeros(1, np.int64)
+        runs = np.zeros(1, np.int64)
         if breaks is not None:
-            rows = check_breaks(breaks, "breaks", len(checked))
-        return cls(checked, rows)
-
-    @cached_property
-    def attacks(self) -> tuple[Ints, Ints]:
-        """First row of each attack, and the row after its last."""
-        return run_bounds(self.labels == ATTACK, self.breaks)
-
-    @cached_property
-    def lengths(self) -> Ints:
-        """Rows of each attack."""
-        starts, stops = self.attacks
-        return stops - starts
-
-    @property
-    def n_attacks(self) -> int:
-        """Number of attacks."""
-        return len(self.lengths)
-
-    @cached_property
-    def n_attack_rows(self) -> int:
-        """Number of rows under attack."""
-        return int(self.lengths.sum())
-
-    @cached_property
-    def counted(self) -> Bools:
-        """Which rows count: all but those with label -1."""
-        return np.asarray(self.labels != IGNORED)
-
-    @cached_property
-    def n_counted(self) -> int:
-        """Number of rows that count."""
-        return int(self.counted.sum())
-
-    @cached_property
-    def stretches(self) -> tuple[Ints, Ints, Ints]:
-        """Runs of counted rows, cut at breaks.
-
-        Their first rows, and their first and last numbers when only the counted rows
-        are numbered.
-        """
-        starts, stops = run_bounds(self.counted, self.breaks)
-        ends = np.cumsum(stops - starts)
-        return starts, ends - (stops - starts), ends
-
-    @cached_property
-    def attack_rows(self) -> Ints:
-        """Numbers of the attack rows among the counted rows."""
-        return np.flatnonzero(self.labels[self.counted] == ATTACK)
-
-    @cached_property
-    def first_of_attack(self) -> Ints:
-        """Where the rows of each attack begin in `attack_rows`."""
-        return np.cumsum(self.lengths) - self.lengths
-
-    @cached_property
-    def records(self) -> tuple[Ints, Ints]:
-        """First row of the continuous run of each attack, and the row after it."""
-        ends = np.append(self.breaks[1:], len(self.labels))
-        run = np.searchsorted(self.breaks, self.attacks[0], side="right") - 1
-        return self.breaks[run], ends[run]
-
-    @cached_property
-    def follows(self) -> Bools:
-        """For each attack, whether another one follows in the same run."""
-        first = self.records[0]
-        return np.append(first[1:] == first[:-1], False) if len(first) else first > 0
+            runs = check_breaks(breaks, "breaks", len(checked))
+        starts, stops = run_bounds(checked == ATTACK, runs)
+        lengths, counted = stops - starts, np.asarray(checked != IGNORED)
+        first, end = run_bounds(counted, runs)
+        up_to = np.cumsum(end - first)
+        run = np.searchsorted(runs, starts, side="right") - 1
+        return cls(
+            labels=checked,
+            breaks=runs,
+            attacks=(starts, stops),
+            lengths=lengths,
+            n_attacks=len(lengths),
+            n_attack_rows=int(lengths.sum()),
+            counted=counted,
+            n_counted=int(counted.sum()),
+            stretches=(first, up_to - (end - first), up_to),
+            attack_rows=np.flatnonzero(checked[counted] == ATTACK),
+            first_of_attack=np.cumsum(lengths) - lengths,
+            records=(runs[run], np.append(runs[1:], len(checked))[run]),
+            follows=np.append(run[1:] == run[:-1], False)[: len(run)],
+        )
 
     @cached_property
     def _late_rows(self) -> tuple[Ints, Ints, Floats]:
@@ -166,15 +158,23 @@ def nab_sigmoid(x: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class AlarmRuns:
-    """Attacks and alarm episodes of a test record.
+    """Attacks and alarm episodes of a test record; `of` makes them.
 
     Parameters
     ----------
     rows : LabelledRows
         The labels.
-    starts, stops : int array of shape (n_episodes,)
-        First row of each episode, and the row after its last. Ignored rows are never
-        in alarm.
+    starts, stops, lengths : int array of shape (n_episodes,)
+        First row of each episode, the row after its last, and its rows. Ignored rows
+        are never in alarm.
+    n_episodes, n_alarm_rows, false_rows : int
+        Number of episodes, of rows in alarm, and of those outside the attacks.
+    pairs : tuple of int array
+        Attack, episode and number of shared rows of each pair that overlaps.
+    alarmed, touching : int array of shape (n_attacks,)
+        Rows in alarm of each attack, and number of episodes that overlap it.
+    touched : int array of shape (n_episodes,)
+        Number of attacks that each episode overlaps.
 
     Examples
     --------
@@ -186,20 +186,28 @@ class AlarmRuns:
     rows: LabelledRows
     starts: Ints
     stops: Ints
+    lengths: Ints
+    n_episodes: int
+    n_alarm_rows: int
+    false_rows: int
+    pairs: tuple[Ints, Ints, Ints]
+    alarmed: Ints
+    touching: Ints
+    touched: Ints
 
     @classmethod
     def of(
         cls,
-        labels: "npt.ArrayLike | LabelledRows",
-        alarms: npt.ArrayLike,
-        breaks: npt.ArrayLike | None = None,
+        labels: "npt.ArrayLike | LabelledRows | AlarmRuns",
+        alarms: Series = None,
+        breaks: Series = None,
     ) -> "AlarmRuns":
         """Return the runs of labels and alarms.
 
         Parameters
         ----------
-        labels : array-like of shape (n_rows,), or LabelledRows
-            1 attack, 0 normal, -1 ignored.
+        labels : array-like of shape (n_rows,), LabelledRows or AlarmRuns
+            1 attack, 0 normal, -1 ignored. `AlarmRuns` are returned as they are.
         alarms : array-like of shape (n_rows,)
             1 in alarm, 0 not.
         breaks : array-like of int, optional
@@ -210,62 +218,56 @@ class AlarmRuns:
         StreamError
             If lengths differ, or a value is none of these.
         """
-        rows = (
-            LabelledRows.of(labels, breaks)
-            if not isinstance(labels, LabelledRows)
-            else labels
-        )
-        checked = check_alarms(alarms)
+        if isinstance(labels, AlarmRuns):
+            return labels
+        if alarms is None:
+            raise StreamError(
+                "`alarms` must be given: 0 or 1 for each row of `labels`."
+            )
+        rows, checked = LabelledRows.of(labels, breaks), check_alarms(alarms)
         check_same_length(labels=rows.labels, alarms=checked)
-        in_alarm = checked == 1
-        return cls(rows, *run_bounds(in_alarm & rows.counted, rows.breaks))
+        in_alarm = (checked == 1) & rows.counted
+        return cls.between(rows, *run_bounds(in_alarm, rows.breaks))
 
-    @cached_property
-    def lengths(self) -> Ints:
-        """Rows of each episode."""
-        return self.stops - self.starts
-
-    @property
-    def n_episodes(self) -> int:
-        """Number of episodes."""
-        return len(self.starts)
-
-    @cached_property
-    def n_alarm_rows(self) -> int:
-        """Number of rows in alarm."""
-        return int(self.lengths.sum())
-
-    @cached_property
-    def pairs(self) -> tuple[Ints, Ints, Ints]:
-        """Attack, episode and number of shared rows of each pair that overlaps."""
-        attack, episode = overlapping(*self.rows.attacks, self.starts, self.stops)
-        starts, stops = self.rows.attacks
-        shared = np.minimum(stops[attack], self.stops[episode]) - np.maximum(
-            starts[attack], self.starts[episode]
+    @classmethod
+    def between(cls, rows: LabelledRows, starts: Ints, stops: Ints) -> "AlarmRuns":
+        """Return the episodes [starts, stops) and how they meet the attacks."""
+        first, end = rows.attacks
+        attack, episode = overlapping(first, end, starts, stops)
+        shared = np.minimum(end[attack], stops[episode]) - np.maximum(
+            first[attack], starts[episode]
         )
-        return attack, episode, shared
+        lengths = stops - starts
+        alarmed = np.bincount(attack, shared, minlength=rows.n_attacks).astype(np.int64)
+        return cls(
+            rows=rows,
+            starts=starts,
+            stops=stops,
+            lengths=lengths,
+            n_episodes=len(starts),
+            n_alarm_rows=int(lengths.sum()),
+            false_rows=int(lengths.sum()) - int(alarmed.sum()),
+            pairs=(attack, episode, shared),
+            alarmed=alarmed,
+            touching=np.bincount(attack, minlength=rows.n_attacks),
+            touched=np.bincount(episode, minlength=len(starts)),
+        )
 
-    @cached_property
-    def alarmed(self) -> Ints:
-        """Rows in alarm of each attack."""
-        attack, _, shared = self.pairs
-        summed = np.bincount(attack, shared, minlength=self.rows.n_attacks)
-        return summed.astype(np.int64)
+    def first_alarms(self, skipped: int = 0) -> Ints:
+        """Return the first alarmed row of each attack from row `skipped` on.
 
-    @cached_property
-    def touching(self) -> Ints:
-        """Number of episodes that overlap each attack."""
-        return np.bincount(self.pairs[0], minlength=self.rows.n_attacks)
-
-    @cached_property
-    def touched(self) -> Ints:
-        """Number of attacks that each episode overlaps."""
-        return np.bincount(self.pairs[1], minlength=self.n_episodes)
-
-    @cached_property
-    def false_rows(self) -> int:
-        """Number of rows in alarm outside the attacks."""
-        return self.n_alarm_rows - int(self.alarmed.sum())
+        The row after its last where there is none.
+        """
+        attack, episode, _ = self.pairs
+        later = self.stops[episode] > skipped
+        i, which = np.unique(attack[later], return_index=True)
+        starts, stops = self.rows.attacks
+        first = stops.copy()
+        begins = self.starts[episode[later][which]]
+        first[i] = np.minimum(
+            np.maximum(np.maximum(begins, starts[i]), skipped), stops[i]
+        )
+        return first
 
     @cached_property
     def on_counted_rows(self) -> tuple[Ints, Ints]:
@@ -308,7 +310,7 @@ class AlarmRuns:
         else:
             stretch = np.searchsorted(before, starts, side="right") - 1
             moved = (first - before)[stretch]
-        return replace(self, starts=starts + moved, stops=stops + moved)
+        return AlarmRuns.between(self.rows, starts + moved, stops + moved)
 
 
 def _joined(starts: Ints, stops: Ints) -> tuple[Ints, Ints]:

@@ -9,7 +9,6 @@ operation steps up before the first attack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +16,8 @@ import numpy.typing as npt
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Segment, evenly_chosen
 from sightline.figures import PAUC_RATES
-from sightline.metrics.drawing import Draws, Tick, attacks_of_rows, log_of, no_tick
-from sightline.metrics.window_kl import EQUAL_EVIDENCE, WindowEnergies
-
-if TYPE_CHECKING:
-    from sightline._kernels.rows import AllRows
+from sightline.metrics.intervals import Draws, Tick, attacks_of_rows, log_of, no_tick
+from sightline.metrics.windows import EQUAL_EVIDENCE, WindowEnergies
 
 N_SHIFTS = 199
 # A figure is above its floor if chance reaches it with at most this probability.
@@ -61,43 +57,18 @@ class Floor:
     p: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Candidates:
-    """The calm windows that may stand for one attack.
+def _draw_places(
+    attack: int,
+    length: int,
+    log_energy: Floats,
+    line_block: npt.NDArray[np.int32],
+    counts: npt.NDArray[np.int32],
+    rng: np.random.Generator,
+) -> Ints:
+    """Return where an attack stands in each draw; -1 for its own place.
 
-    `starts` are places on the calm line, sorted; `block` the block of each middle row.
-    `keep` is the probability that the attack keeps its own place.
-    """
-
-    starts: Ints
-    block: npt.NDArray[np.int32]
-    keep: float
-
-    def draw(self, counts: npt.NDArray[np.int32], rng: np.random.Generator) -> Ints:
-        """Return where the attack stands in each draw; -1 for its own place.
-
-        Windows weigh as often as their block is drawn.
-        """
-        n = len(counts)
-        kept, within, at = rng.random((3, n))
-        if len(self.starts) == 0:
-            return np.full(n, -1)
-        blocks, first, size = np.unique(
-            self.block, return_index=True, return_counts=True
-        )
-        weight = np.cumsum(counts[:, blocks] * size, axis=1, dtype=np.float64)
-        # Where none of the blocks is drawn, all windows weigh the same.
-        none = weight[:, -1] == 0
-        weight[none] = np.cumsum(size)
-        chosen = np.sum(weight <= (at * weight[:, -1])[:, None], axis=1)
-        window = first[chosen] + (within * size[chosen]).astype(np.int64)
-        return np.where(kept < self.keep, -1, self.starts[window])
-
-
-def _candidates(
-    attack: int, length: int, log_energy: Floats, line_block: npt.NDArray[np.int32]
-) -> _Candidates:
-    """Return the calm windows nearest in level to an attack.
+    It stands at one of the calm windows nearest in level to it, which weigh as often as
+    the block of their middle row is drawn.
 
     Parameters
     ----------
@@ -105,12 +76,17 @@ def _candidates(
         Calm rows before the attack, and its length.
     log_energy, line_block : array of shape (n_calm,)
         Log energy and block of the calm rows.
+    counts : array of shape (n_draws, n_blocks)
+        How often each block is drawn.
+    rng : Generator
+        For the draws.
     """
-    n_calm = len(log_energy)
+    n_calm, n = len(log_energy), len(counts)
+    kept, within, at = rng.random((3, n))
     step = max(1, length // WINDOW_PARTS)
     starts = evenly_chosen(np.arange(0, n_calm - length + 1, step), MOST_WINDOWS)
     if len(starts) == 0:
-        return _Candidates(starts, line_block[:0], 1.0)
+        return np.full(n, -1)
     sums = np.concatenate([[0.0], np.cumsum(log_energy)])
     side = max(LEAST_LEVEL_ROWS, LEVEL_LENGTHS * length)
 
@@ -122,9 +98,18 @@ def _candidates(
     distance = np.abs(level(starts, starts + length) - level(*2 * [np.array([attack])]))
     n_near = max(1, int(np.ceil(NEAREST * len(starts))))
     near = np.sort(starts[np.argsort(distance, kind="stable")[:n_near]])
-    # Rows in any of these windows, which may overlap.
+    # The attack keeps its own place as often as one window of all: those may overlap.
     n_rows = int(np.minimum(np.diff(near, append=n_calm), length).sum())
-    return _Candidates(near, line_block[near + length // 2], 1 / (n_rows / length + 1))
+    keep = 1 / (n_rows / length + 1)
+    blocks, first, size = np.unique(
+        line_block[near + length // 2], return_index=True, return_counts=True
+    )
+    weight = np.cumsum(counts[:, blocks] * size, axis=1, dtype=np.float64)
+    # Where none of the blocks is drawn, all windows weigh the same.
+    weight[weight[:, -1] == 0] = np.cumsum(size)
+    chosen = np.sum(weight <= (at * weight[:, -1])[:, None], axis=1)
+    window = first[chosen] + (within * size[chosen]).astype(np.int64)
+    return np.where(kept < keep, -1, near[window])
 
 
 def chance(
@@ -148,7 +133,7 @@ def chance(
     attacks : sequence of Segment
         The attack runs of `labels`; at least one.
     block_of : array of int, shape (n_rows,)
-        Block of each calm row, as `sightline.metrics.drawing.blocks_of_rows` gives it.
+        Block of each calm row, by `sightline.metrics.intervals.blocks_of_rows`.
     windows : WindowEnergies, optional
         Of the same attacks, for `p_full` and `median_d_full`. The matched window
         nearest to the one drawn stands for it.
@@ -171,45 +156,40 @@ def chance(
     log_energy, line_block = log_of(energy[calm]), block_of[calm]
     for i, attack in enumerate(attacks):
         before = int(np.searchsorted(calm, attack.start))
-        candidates = _candidates(before, attack.length, log_energy, line_block)
-        drawn[:, i] = candidates.draw(counts, rng)
+        drawn[:, i] = _draw_places(
+            before, attack.length, log_energy, line_block, counts, rng
+        )
     own = len(calm) + np.cumsum(lengths) - lengths
     first = np.where(drawn < 0, own, drawn)
     attack_rows = np.flatnonzero(attacks_of_rows(attacks, len(labels)) >= 0)
     rows = np.concatenate([calm, attack_rows])
-    alarms = is_alarm[rows]
-    ranked = _ranked(energy[rows], block_of[rows], alarms)
-    del rows
-    at_chance = _rank_chance(ranked, alarms, first, lengths, counts, tick)
+    at_chance = _rank_chance(
+        energy[rows], block_of[rows], is_alarm[rows], first, lengths, counts, tick
+    )
     if windows is not None:
         at_chance |= _window_chance(windows, calm, drawn, counts, block_of)
     return at_chance
 
 
-def _ranked(energy: Floats, block: npt.NDArray[np.int32], is_alarm: Bools) -> "AllRows":
-    """Return rows by falling energy; they are given as calm ones, then attacks."""
-    from sightline._kernels.rows import AllRows
-
-    order = np.argsort(energy)[::-1]
-    falling = energy[order]
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    last = np.append(falling[1:] != falling[:-1], True)
-    return AllRows(block[order], is_alarm[order], last, place)
-
-
 def _rank_chance(
-    rows: "AllRows",
+    energy: Floats,
+    block: npt.NDArray[np.int32],
     is_alarm: Bools,
     first: Ints,
     lengths: Ints,
     counts: npt.NDArray[np.int32],
     tick: Tick,
 ) -> dict[str, Floats]:
-    """Return the figures of rows in every draw; `is_alarm` of calm ones, attacks."""
-    from sightline._kernels.rows import chance_ranks
+    """Return the figures of rows in every draw; all calm rows come first."""
+    from sightline._kernels.rows import AllRows, chance_ranks
 
-    calm_block = rows.block[rows.block >= 0]
+    order = np.argsort(energy)[::-1]
+    falling = energy[order]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    last = np.append(falling[1:] != falling[:-1], True)
+    rows = AllRows(block[order], is_alarm[order], last, place)
+    calm_block = block[block >= 0]
     n, n_attack, n_calm = len(counts), float(lengths.sum()), len(calm_block)
     limits = np.array([1.0, *PAUC_RATES])
     areas, segment_auc = np.zeros((n, 3)), np.empty((n, len(lengths)))
@@ -290,7 +270,12 @@ def _window_chance(
         weight = counts[:, block_of[middle[order]]].astype(np.float64)
         below = np.concatenate([np.zeros((n, 1)), np.cumsum(weight, axis=1)], axis=1)
         moved = np.flatnonzero(drawn[:, i] >= 0)
-        window = _nearest(begins, calm[drawn[moved, i]])
+        # The matched window that begins nearest to the place of the attack.
+        at = calm[drawn[moved, i]]
+        after = np.clip(np.searchsorted(begins, at), 0, len(begins) - 1)
+        earlier = np.maximum(after - 1, 0)
+        is_nearer = at - begins[earlier] <= begins[after] - at
+        window = np.where(is_nearer, earlier, after)
         energies[moved, i] = matched[window]
         least = energies[:, i] * (1 - EQUAL_EVIDENCE)
         rank = np.searchsorted(matched[order], least, side="left")
@@ -310,34 +295,29 @@ def _window_chance(
     return at_chance
 
 
-def _nearest(rising: Ints, values: Ints) -> Ints:
-    """Return the place of the number nearest to each value.
-
-    Examples
-    --------
-    >>> _nearest(np.array([0, 10, 20]), np.array([4, 6, 99]))
-    array([0, 1, 2])
-    """
-    after = np.clip(np.searchsorted(rising, values), 1, len(rising) - 1)
-    before = np.maximum(after - 1, 0)
-    after = np.minimum(after, len(rising) - 1)
-    nearer = values - rising[before] <= rising[after] - values
-    return np.asarray(np.where(nearer, before, after))
-
-
-def floor_of(estimate: float | None, at_chance: Floats) -> Floor | None:
+def floor_of(
+    estimate: float | None,
+    at_chance: npt.ArrayLike,
+    *,
+    lower_is_better: bool = False,
+) -> Floor | None:
     """Return what chance gives for a figure; None if either is undefined.
 
-    ``p = (1 + draws that reach the figure) / (1 + draws)``.
+    ``p = (1 + draws that reach the figure) / (1 + draws)``. A draw of which the figure
+    is undefined is nan, or None.
 
     Examples
     --------
     >>> floor_of(0.9, np.linspace(0.4, 0.6, 199))
     Floor(value=0.5, above_floor=True, p=0.005)
+    >>> floor_of(0.9, [0.4, 0.5, 0.6, None])
+    Floor(value=0.5, above_floor=False, p=0.2)
     """
-    defined = at_chance[np.isfinite(at_chance)]
+    draws = np.asarray(at_chance, dtype=np.float64)
+    defined = draws[np.isfinite(draws)]
     if estimate is None or len(defined) == 0:
         return None
-    reached = np.sum(defined >= estimate - _ROUNDING * max(1.0, abs(estimate)))
-    p = float(1 + reached) / (1 + len(at_chance))
+    sign = -1.0 if lower_is_better else 1.0
+    least = sign * estimate - _ROUNDING * max(1.0, abs(estimate))
+    p = float(1 + np.sum(sign * defined >= least)) / (1 + len(draws))
     return Floor(value=float(defined.mean()), above_floor=p <= FLOOR_SHARE, p=p)

@@ -14,10 +14,9 @@ from sightline.data.arrays import Floats, Ints
 from sightline.metrics.alarm_figures import (
     Interval,
     draws_of,
-    floor_of,
     mean_interval,
 )
-from sightline.metrics.chance import Floor
+from sightline.metrics.chance import Floor, floor_of
 from sightline.metrics.intervals import count_interval
 
 # A target counts as localised if it is among this many first channels.

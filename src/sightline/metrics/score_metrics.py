@@ -10,7 +10,6 @@ place of labels, a function takes `ScoreRanks`, which many calls can share: it s
 score once.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -26,7 +25,7 @@ from sightline.data.arrays import (
 )
 from sightline.errors import StreamError
 from sightline.metrics.alarm_metrics import Outputs, check_choice, undefined
-from sightline.metrics.alarm_runs import LabelledRows
+from sightline.metrics.alarm_runs import LabelledRows, Series
 
 VARIANTS = ("vus", "aeon")
 
@@ -50,7 +49,8 @@ class ScoreRanks:
     shift : int
         Rows by which the score is moved on, round the record's end.
     kept : dict
-        What moved copies share: the first threshold of each row, by their number.
+        What moved copies share, by the number of thresholds at even places of the
+        falling order: the first that alarms each row, and how many rows each alarms.
 
     Examples
     --------
@@ -64,21 +64,23 @@ class ScoreRanks:
     levels: Floats
     up_to: Ints
     shift: int = 0
-    kept: dict[int, "_Thresholds"] = field(default_factory=dict, repr=False)
+    kept: dict[int, tuple[npt.NDArray[np.int32], Ints]] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(
         cls,
-        labels: "npt.ArrayLike | LabelledRows",
-        scores: npt.ArrayLike,
-        breaks: npt.ArrayLike | None = None,
+        labels: "npt.ArrayLike | LabelledRows | ScoreRanks",
+        scores: Series = None,
+        breaks: Series = None,
     ) -> "ScoreRanks":
         """Sort a score.
 
         Parameters
         ----------
-        labels : array-like of shape (n_rows,), or LabelledRows
-            1 attack, 0 normal, -1 ignored.
+        labels : array-like of shape (n_rows,), LabelledRows or ScoreRanks
+            1 attack, 0 normal, -1 ignored. `ScoreRanks` are returned as they are.
         scores : array-like of shape (n_rows,)
             Higher is more anomalous; all finite.
         breaks : array-like of int, optional
@@ -89,11 +91,13 @@ class ScoreRanks:
         StreamError
             If lengths differ, or a score is not finite.
         """
-        if isinstance(labels, LabelledRows):
-            rows = labels
-        else:
-            rows = LabelledRows.of(labels, breaks)
-        checked = check_series(scores, "scores")
+        if isinstance(labels, ScoreRanks):
+            return labels
+        if scores is None:
+            raise StreamError(
+                "`scores` must be given: one number for each row of `labels`."
+            )
+        rows, checked = LabelledRows.of(labels, breaks), check_series(scores, "scores")
         check_same_length(labels=rows.labels, scores=checked)
         counted = checked[rows.counted]
         order = np.argsort(counted)[::-1]
@@ -137,26 +141,20 @@ class ScoreRanks:
         """Number of normal rows."""
         return self.rows.n_counted - self.rows.n_attack_rows
 
+    def rows_above(self, rank: npt.NDArray[np.int32]) -> Ints:
+        """Return the number of rows with more than the score of each rank."""
+        return np.where(rank > 0, self.up_to[rank - 1], 0)
+
     def normal_up_to(self, rank: npt.NDArray[np.int32]) -> Ints:
         """Return the number of normal rows with at least the score of each rank."""
         attack = np.searchsorted(self.attack_sorted, rank, side="right")
         return self.up_to[rank] - attack
 
-    def normal_above(self, rank: npt.NDArray[np.int32]) -> Ints:
-        """Return the number of normal rows with more than the score of each rank."""
-        attack = np.searchsorted(self.attack_sorted, rank, side="left")
-        return _rows_above(self, rank) - attack
-
 
 Given = npt.ArrayLike | ScoreRanks
 
 
-def rank(
-    labels: Given,
-    scores: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def rank(labels: Given, scores: Series = None, *, breaks: Series = None) -> Outputs:
     """Return how well a score ranks attack rows above normal ones, and its best F1.
 
     ROC-AUC (ties half) and average precision (step-wise) as scikit-learn has them, and
@@ -186,7 +184,7 @@ def rank(
     >>> rank([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])["best_f1"]
     0.8
     """
-    ranks = _ranks(labels, scores, breaks)
+    ranks = ScoreRanks.of(labels, scores, breaks)
     n_attack = ranks.rows.n_attack_rows
     best = ("best_f1", "best_f1_threshold", "best_f1_precision", "best_f1_recall")
     if n_attack == 0:
@@ -200,7 +198,7 @@ def rank(
     precision = hits / (hits + false)
     gained = np.diff(hits, prepend=0)
     i, f1 = _best_f1(hits, false, n_attack)
-    above = _rows_above(ranks, level)
+    above = ranks.rows_above(level)
     # Between two levels with attack rows the last level without new hits is the left
     # end of the step.
     before = np.where(above > 0, first / np.maximum(above, 1), 1.0)
@@ -240,18 +238,13 @@ def _roc_auc(ranks: ScoreRanks, n_rows: Ints, above: Ints, up_to: Ints) -> float
     return float(n_rows @ (2 * ranks.n_normal - above - up_to)) / pairs
 
 
-def _rows_above(ranks: ScoreRanks, level: npt.NDArray[np.int32]) -> Ints:
-    """Return the number of rows with more than the score of each level."""
-    return np.where(level > 0, ranks.up_to[level - 1], 0)
-
-
 def best_pak(
     labels: Given,
-    scores: npt.ArrayLike | None = None,
+    scores: Series = None,
     *,
     k: float = 0.0,
     levels: int | None = None,
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the largest point-adjusted F1 at K percent over thresholds: an oracle.
 
@@ -281,7 +274,7 @@ def best_pak(
     """
     if not 0 <= k <= 100:
         raise StreamError(f"`k` must be a percentage from 0 to 100; got {k}.")
-    ranks = _ranks(labels, scores, breaks)
+    ranks = ScoreRanks.of(labels, scores, breaks)
     n_attack = ranks.rows.n_attack_rows
     if n_attack == 0:
         return undefined("f1", "threshold")
@@ -312,27 +305,17 @@ def _adjusted_gains(ranks: ScoreRanks, k: float) -> tuple[npt.NDArray[np.int32],
         ranks.rows.first_of_attack.tolist(), lengths.tolist(), strict=True
     ):
         rising = np.sort(ranks.attack[start : start + length])
-        needed = int(np.floor((k / 100) * length)) + 1
-        whole = rising[needed - 1] if needed <= length else ranks.rank.max()
-        at.append(rising)
-        # Rows at or below the turning point come with it, all at once.
-        before = int(np.searchsorted(rising, whole, side="left"))
-        gain = np.zeros(length, np.int64)
-        gain[:before] = 1
+        needed, gain = int(np.floor((k / 100) * length)) + 1, np.ones(length, np.int64)
         if needed <= length:
-            gain[before] = length - before
-        else:
-            gain[:] = 1
+            # Rows at or below the turning point come with it, all at once.
+            before = int(np.searchsorted(rising, rising[needed - 1], side="left"))
+            gain[before], gain[before + 1 :] = length - before, 0
+        at.append(rising)
         gained.append(gain)
     return np.concatenate(at), np.concatenate(gained)
 
 
-def pa_rank(
-    labels: Given,
-    scores: npt.ArrayLike | None = None,
-    *,
-    breaks: npt.ArrayLike | None = None,
-) -> Outputs:
+def pa_rank(labels: Given, scores: Series = None, *, breaks: Series = None) -> Outputs:
     """Return average precision and ROC-AUC of the point-adjusted score.
 
     Every row of an attack is raised to the attack's largest score; then as `rank`, with
@@ -350,7 +333,7 @@ def pa_rank(
     >>> pa_rank([0, 1, 1, 0], [0.5, 0.1, 0.8, 0.2])
     {'average_precision': 1.0, 'roc_auc': 1.0}
     """
-    ranks = _ranks(labels, scores, breaks)
+    ranks = ScoreRanks.of(labels, scores, breaks)
     n_attack = ranks.rows.n_attack_rows
     if n_attack == 0:
         return undefined("average_precision", "roc_auc")
@@ -359,40 +342,12 @@ def pa_rank(
     hits = np.cumsum(gained)
     false = ranks.normal_up_to(level)
     precision = hits / (hits + false)
+    attack = np.searchsorted(ranks.attack_sorted, level, side="left")
+    above = ranks.rows_above(level) - attack
     return {
         "average_precision": float(gained @ precision) / n_attack,
-        "roc_auc": _roc_auc(ranks, gained, ranks.normal_above(level), false),
+        "roc_auc": _roc_auc(ranks, gained, above, false),
     }
-
-
-@dataclass(frozen=True, eq=False)
-class _Thresholds:
-    """Thresholds at even places of the falling order of a score.
-
-    Parameters
-    ----------
-    first : int array of shape (n_counted,)
-        The first threshold that alarms each row.
-    n_alarmed : int array of shape (n_thresholds,)
-        Number of rows that each threshold alarms.
-    """
-
-    first: npt.NDArray[np.int32]
-    n_alarmed: Ints
-
-    @classmethod
-    def of(cls, ranks: ScoreRanks, n_thresholds: int) -> "_Thresholds":
-        """Return the thresholds, from those kept if they are among them."""
-        if n_thresholds not in ranks.kept:
-            n_rows = ranks.rows.n_counted
-            places = np.linspace(0, n_rows - 1, n_thresholds).astype(np.int64)
-            # A place in the falling order is at the level whose rows reach past it.
-            level = np.searchsorted(ranks.up_to, places, side="right")
-            first = np.searchsorted(level, np.arange(len(ranks.levels)))
-            ranks.kept[n_thresholds] = cls(
-                first.astype(np.int32)[ranks.rank], ranks.up_to[level]
-            )
-        return ranks.kept[n_thresholds]
 
 
 @dataclass(frozen=True, eq=False)
@@ -460,9 +415,15 @@ class _Buffers:
             distance = np.broadcast_to(offsets, row.shape)[weighs]
             near.append((number[row[weighs]], distance + less, distance))
         row, joined, distance = map(np.concatenate, zip(*near, strict=True))
-        before, after = numbered
+        # Which attacks join at each reach.
+        reach = np.arange(most + 1)[:, np.newaxis]
+        both = reach + np.maximum(reach - int(aeon), 0) + gap
+        joins = rows.follows[:-1] & (starts[1:] - stops[:-1] + 1 <= both)
+        is_first = np.concatenate([np.ones((most + 1, 1), np.bool_), ~joins], axis=1)
+        groups = np.flatnonzero(is_first.ravel())
         profiles = _profiles(row, joined, distance, windows)
-        return cls(*profiles, before, after, *_joined_attacks(rows, most, aeon, gap))
+        before, after = numbered
+        return cls(*profiles, before, after, groups, groups // len(starts))
 
     def seen(
         self, ranks: ScoreRanks, first: npt.NDArray[np.int32], n_thresholds: int
@@ -488,21 +449,6 @@ class _Buffers:
         ).reshape(n_reaches, width)
         n_groups = np.bincount(self.group_reach, minlength=n_reaches)
         return np.cumsum(counts[:, :-1], axis=1) / n_groups[:, np.newaxis]
-
-
-def _joined_attacks(
-    rows: LabelledRows, most: int, aeon: bool, gap: int
-) -> tuple[Ints, Ints]:
-    """Return the first attack of each group, and its reach, for reach 0 to `most`."""
-    starts, stops = rows.attacks
-    n_attacks = len(starts)
-    between = starts[1:] - stops[:-1] + 1
-    reach = np.arange(most + 1)[:, np.newaxis]
-    both = reach + np.maximum(reach - int(aeon), 0) + gap
-    joins = rows.follows[:-1] & (between <= both)
-    is_first = np.concatenate([np.ones((most + 1, 1), np.bool_), ~joins], axis=1)
-    group_starts = np.flatnonzero(is_first.ravel())
-    return group_starts, group_starts // n_attacks
 
 
 def _profiles(
@@ -536,12 +482,12 @@ def _profiles(
 
 def vus(
     labels: Given,
-    scores: npt.ArrayLike | None = None,
+    scores: Series = None,
     *,
     window: int = 100,
     thresholds: int = 250,
     variant: str = "vus",
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the volume under the range ROC and PR surfaces (Paparrizos, 2022).
 
@@ -572,7 +518,7 @@ def vus(
     >>> vus([0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0], window=0)
     {'roc': 1.0, 'pr': 1.0}
     """
-    ranks = _ranks(labels, scores, breaks)
+    ranks = ScoreRanks.of(labels, scores, breaks)
     _check_volume(window, thresholds, variant)
     if ranks.rows.n_attacks == 0:
         return undefined("roc", "pr")
@@ -582,12 +528,12 @@ def vus(
 
 def r_auc(
     labels: Given,
-    scores: npt.ArrayLike | None = None,
+    scores: Series = None,
     *,
     window: int = 100,
     thresholds: int = 250,
     variant: str = "vus",
-    breaks: npt.ArrayLike | None = None,
+    breaks: Series = None,
 ) -> Outputs:
     """Return the areas under the range ROC and PR curves at one window.
 
@@ -617,7 +563,7 @@ def r_auc(
     >>> r_auc([0, 0, 1, 1, 0, 0], [0, 0, 1, 1, 0, 0], window=0)
     {'roc': 1.0, 'pr': 1.0}
     """
-    ranks = _ranks(labels, scores, breaks)
+    ranks = ScoreRanks.of(labels, scores, breaks)
     _check_volume(window, thresholds, variant)
     if ranks.rows.n_attacks == 0:
         return undefined("roc", "pr")
@@ -641,19 +587,26 @@ def _areas(
     if key not in rows.kept:
         rows.kept[key] = _Buffers.of(rows, windows, aeon, 0 if sliding else 1)
     buffers: _Buffers = rows.kept[key]
-    limits = _Thresholds.of(ranks, n_thresholds)
-    attack = ranks.at(rows.attack_rows, limits.first)
+    if n_thresholds not in ranks.kept:
+        places = np.linspace(0, rows.n_counted - 1, n_thresholds).astype(np.int64)
+        # A place in the falling order is at the level whose rows reach past it.
+        level = np.searchsorted(ranks.up_to, places, side="right")
+        of_level = np.searchsorted(level, np.arange(len(ranks.levels)))
+        of_row = of_level.astype(np.int32)[ranks.rank]
+        ranks.kept[n_thresholds] = of_row, ranks.up_to[level]
+    first, n_alarmed = ranks.kept[n_thresholds]
+    attack = ranks.at(rows.attack_rows, first)
     true = np.cumsum(np.bincount(attack, minlength=n_thresholds))
     n_profiles = buffers.weight.shape[1]
-    place = buffers.profile * n_thresholds + ranks.at(buffers.rows, limits.first)
+    place = buffers.profile * n_thresholds + ranks.at(buffers.rows, first)
     counts = np.bincount(place, minlength=n_profiles * n_thresholds)
     counts = counts.reshape(n_profiles, n_thresholds).astype(np.float64)
     weight = buffers.weight @ np.cumsum(counts, axis=1)
-    seen = buffers.seen(ranks, limits.first, n_thresholds)[windows // 2]
+    seen = buffers.seen(ranks, first, n_thresholds)[windows // 2]
     positive = rows.n_attack_rows + (weight if sliding else weight[:, -1:]) / 2
     hits = true + weight
     recall = np.minimum(hits / positive, 1.0) * seen
-    precision = hits / limits.n_alarmed
+    precision = hits / n_alarmed
     gained = np.diff(recall, axis=1, prepend=0.0)
     if not sliding:
         earlier = np.concatenate(
@@ -662,33 +615,10 @@ def _areas(
         precision = (precision + earlier) / 2
     roc = None
     if ranks.n_normal:
-        fpr = (limits.n_alarmed - hits) / (rows.n_counted - positive)
+        fpr = (n_alarmed - hits) / (rows.n_counted - positive)
         # Curves from (0, 0) to (1, 1).
         zero, one = np.zeros((len(fpr), 1)), np.ones((len(fpr), 1))
         x = np.concatenate([zero, np.minimum(fpr, 1.0) if aeon else fpr, one], axis=1)
         y = np.concatenate([zero, recall, one], axis=1)
         roc = float(np.mean(np.trapezoid(y, x, axis=1)))
     return {"roc": roc, "pr": float(np.mean((gained * precision).sum(axis=1)))}
-
-
-def _ranks(
-    labels: Given, scores: npt.ArrayLike | None, breaks: npt.ArrayLike | None
-) -> ScoreRanks:
-    """Return the ranks that were given, or those of the arrays."""
-    if isinstance(labels, ScoreRanks):
-        return labels
-    if scores is None:
-        raise StreamError(
-            "`scores` must be given: one number for each row of `labels`."
-        )
-    return ScoreRanks.of(labels, scores, breaks)
-
-
-# The metrics of a score, by the name of their call.
-METRICS: dict[str, Callable[..., Outputs]] = {
-    "rank": rank,
-    "best_pak": best_pak,
-    "pa_rank": pa_rank,
-    "vus": vus,
-    "r_auc": r_auc,
-}

@@ -5,9 +5,14 @@ Values reach it by name through `sightline.showing`, only when they are asked to
 themselves.
 """
 
-from sightline.notebook.pictures import plot_evaluation, plot_segment
 from sightline.notebook.tracking import log_to_mlflow
-from sightline.notebook.views import frame_of, html_of, summary_of
+from sightline.notebook.views import (
+    frame_of,
+    html_of,
+    plot_evaluation,
+    plot_segment,
+    summary_of,
+)
 
 __all__ = [
     "frame_of",

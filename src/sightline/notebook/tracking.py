@@ -8,7 +8,7 @@ from pathlib import Path
 from sightline.data.arrays import require
 from sightline.errors import SightlineError
 from sightline.evaluation.result import Evaluation, plain
-from sightline.notebook.pictures import plot_evaluation
+from sightline.notebook.views import plot_evaluation
 from sightline.report import write_report
 from sightline.storage import folder_name, write_results
 from sightline.text import slug

@@ -79,6 +79,8 @@ class ResidualRecord:
         Attack-free rows, as far as labels say.
     attacks : tuple of Attack
         By rows; empty without labels.
+    early : array of int, shape (n_attacks,), optional
+        Rows before each attack that count as its own, by the slop of its label.
     time : array of shape (n_rows,), optional
         Seconds since 1970 of each row.
     timezone : str, optional
@@ -96,6 +98,7 @@ class ResidualRecord:
     breaks: Ints
     is_attack_free: Bools
     attacks: tuple[Attack, ...] = ()
+    early: Ints | None = None
     time: Floats | None = None
     timezone: str | None = None
     score: Floats | None = None
@@ -165,6 +168,7 @@ def _from_stream(path: Path, made: MadeRule) -> ResidualRecord:
         breaks=stream.test_breaks,
         is_attack_free=test.attack_free.for_alarms,
         attacks=tuple(test.attacks),
+        early=test.attack_free.margins[:, 0],
         time=stream.test_time,
         timezone=stream.timezone,
         score=stream.score,
@@ -210,7 +214,7 @@ def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
         step_s = float(np.median(np.diff(time))) if len(time) > 1 else None
         check_step(step_s, made)
         breaks = breaks_from_time(time, made.rule.step_s)
-    attacks, is_attack_free = _labelled(
+    attacks, is_attack_free, early = _labelled(
         frame.height, labels, (), breaks, made.rule.step_s
     )
     notices = list(numbers.notices)
@@ -222,6 +226,7 @@ def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
         breaks=breaks,
         is_attack_free=is_attack_free,
         attacks=attacks,
+        early=early,
         time=time,
         timezone=zone,
         score=None if score is None else frame[score].cast(pl.Float64).to_numpy(),
@@ -244,10 +249,10 @@ def _from_folder(
         plant = read_folder(folder, progress=progress)
         recording, notices = plant.test, plant.notices
     else:
-        recording = read_exports(tables, made, detector, export_settings(folder, made))
-        notices = ()
+        settings = export_settings(folder, made)
+        recording, notices = read_exports(tables, made, detector, settings)
     rows = rule_rows(recording, made, detector, progress=progress)
-    attacks, is_attack_free = _labelled(
+    attacks, is_attack_free, early = _labelled(
         len(rows.values), rows.labels, rows.attacks, rows.breaks, rows.step_s
     )
     return ResidualRecord(
@@ -256,6 +261,7 @@ def _from_folder(
         breaks=rows.breaks,
         is_attack_free=is_attack_free,
         attacks=attacks,
+        early=early,
         time=rows.time,
         timezone=recording.timezone,
         score=rows.score,
@@ -269,13 +275,14 @@ def _labelled(
     listed: Sequence[Attack],
     breaks: Ints,
     step_s: float | None,
-) -> tuple[tuple[Attack, ...], Bools]:
-    """Return attacks, and which rows are attack-free and not just after one."""
+) -> tuple[tuple[Attack, ...], Bools, Ints]:
+    """Return attacks, rows that are attack-free and not just after one, and `early`."""
     if labels is None:
-        return (), np.ones(n_rows, np.bool_)
+        return (), np.ones(n_rows, np.bool_), np.zeros(0, np.int64)
     attacks = name_segments(segments_of(labels == ATTACK, breaks), listed)
     runs = [attack.segment for attack in attacks]
-    return tuple(attacks), AttackFreeTime.of(labels, runs, step_s).beyond_guard
+    known = AttackFreeTime.of(labels, runs, step_s, breaks=breaks)
+    return tuple(attacks), known.beyond_guard, known.margins[:, 0]
 
 
 # --- The rule on a record -------------------------------------------------------------
@@ -410,10 +417,12 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
             "alarms are listed, and the promise is judged on the others."
         )
     is_judged = record.is_attack_free & is_later
+    kept = [k for k, a in enumerate(record.attacks) if is_later[a.start]]
     judged = JudgedRows(
         first=0,
         is_attack_free=is_judged,
-        attacks=[a for a in record.attacks if is_later[a.start]],
+        attacks=[record.attacks[k] for k in kept],
+        early=None if record.early is None else record.early[kept],
         breaks=np.unique(np.append(0, record.breaks)),
         step_s=made.rule.step_s or 1.0,
     )
@@ -471,7 +480,7 @@ def spread_of(made: MadeRule) -> Floats | None:
 
 
 def leading_tags(
-    run: RuleRun, peak: int, row: Floats, spread: Floats | None
+    run: RuleRun, peak: int, row: Floats, spread: Floats | None, least: float = 0.0
 ) -> tuple[str, ...]:
     """Return the leading tags of a unit of several, by their deviation at the peak.
 
@@ -485,6 +494,8 @@ def leading_tags(
         Its residuals.
     spread : array of shape (p,), optional
         Of each channel, in whose units deviations are compared.
+    least : float
+        Smallest deviation that is named, as a share of the largest.
 
     Returns
     -------
@@ -499,8 +510,10 @@ def leading_tags(
     size = np.abs(row - view.mean)[inside]
     if spread is not None and len(spread) == len(row):
         size = size / spread[inside]
-    first = inside[np.argsort(-size, kind="stable")[:MOST_TAGS]]
-    return tuple(run.rule.channels[j].name for j in first)
+    size = np.nan_to_num(size)
+    first = np.argsort(-size, kind="stable")[:MOST_TAGS]
+    first = first[size[first] >= least * size.max(initial=0.0)]
+    return tuple(run.rule.channels[j].name for j in inside[first])
 
 
 def _stamp(record: ResidualRecord, row: int) -> str:

@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.downsampling import block_codes
 from sightline.data.recording import Prepared, Recording, Role, Tag, forward_fill
 from sightline.data.segments import run_bounds
 from sightline.detectors.base import LearnedDetector
 from sightline.detectors.preprocessing import left_to_do
+from sightline.operation.alarms import AlarmKind, Event, Happening, priority_of
 from sightline.operation.apply import MOST_TAGS, leading_tags, spread_of
 from sightline.operation.telemetry import (
     check_names,
@@ -34,6 +36,10 @@ _ROWS_AT_ONCE: Final = 8192
 # Rows of residuals that a detector computes together, at the least.
 _BLOCK: Final = 128
 _ONE: Final = np.zeros(1, np.int64)
+# Of a unit of several tags, those lead whose deviation is at least this share of the
+# largest.
+_LEAST_PART: Final = 0.5
+OUTAGE: Final = "an outage"
 S = TypeVar("S", bound=OpenWindow)
 
 
@@ -66,7 +72,9 @@ def runs_of(time: Floats, rows: Floats, begins: Bools) -> list[Run]:
     begins : array of bool, shape (n_rows,)
         Rows before which others are missing.
     """
-    firsts = np.union1d(np.flatnonzero(begins), _ONE if len(time) else _ONE[:0])
+    if not len(time):
+        return []
+    firsts = np.union1d(np.flatnonzero(begins), _ONE)
     stops = [*firsts[1:].tolist(), len(time)]
     return [
         Run(time=time[a:b], rows=rows[a:b], begins=bool(begins[a]))
@@ -90,6 +98,8 @@ class LiveRule:
     ----------
     alarms, stretches : list
         What has ended.
+    happenings : list of Happening
+        What happened to alarms, to tags and to the rule, in no order.
     """
 
     def __init__(
@@ -103,24 +113,92 @@ class LiveRule:
         self.spread = spread_of(made)
         self.state = self.rule.start(saved)
         self.latch = np.zeros(3, np.int64) if saved is None else saved["stretch"].copy()
+        # Time of the last row, and how many units were out of service in it.
+        self.last = np.array([np.nan, 0.0])
+        if saved is not None:
+            self.last = saved.get("last", self.last).copy()
         self.alarms: list[TimedAlarm] = []
         self.stretches: list[AlarmWindow] = []
+        self.happenings: list[Happening] = []
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers, besides what runs."""
-        return {**self.state.arrays(), "stretch": self.latch.copy()}
+        own = {"stretch": self.latch.copy(), "last": self.last.copy()}
+        return {**self.state.arrays(), **own}
 
     def take(self, run: Run) -> None:
         """Let some more rows pass."""
         if run.begins:
-            self.state.restart()
-            self.latch[:] = 0
-            self._end([self.alarm], [self.stretch])
-            self.alarm = self.stretch = None
+            self.stop(OUTAGE)
         for start in range(0, len(run.time), _ROWS_AT_ONCE):
             stop = start + _ROWS_AT_ONCE
+            out = self.out_of_service()
             said = self.state.advance(run.rows[start:stop])
             self._follow(said, run.time[start:stop], run.rows[start:stop])
+            self._serve(said, run.time[start:stop], out)
+
+    def stop(self, why: str) -> None:
+        """End all that runs, one step after the last row; memory starts again."""
+        time = float(self.last[0]) + (self.rule.step_s or 1.0)
+        if self.alarm is not None:
+            self._happened(Event.ENDED, self.alarm, time, why)
+        for name in self._names(self.out_of_service()):
+            self._served(Event.BACK, AlarmKind.OUT, name, time, why)
+        if self._is_out(int(self.last[1])):
+            self._served(Event.ENDED, AlarmKind.RULE_OUT, self.rule.name, time, why)
+        self.last[1] = 0.0
+        self.state.restart()
+        self.latch[:] = 0
+        self._end([self.alarm], [self.stretch])
+        self.alarm = self.stretch = None
+
+    # --- What is out of service -------------------------------------------------------
+
+    def out_of_service(self) -> set[tuple[int, int]]:
+        """Return the units that are out of service now: member, and unit of it."""
+        found = set()
+        for m, state in enumerate(self.state.service):
+            energy = self.state.energies[m]
+            for j in np.flatnonzero(state[:, 2] == 1).tolist():
+                found.add((m, j if energy is None else int(energy.order[j])))
+        return found
+
+    def _names(self, units: set[tuple[int, int]]) -> list[str]:
+        return sorted({self.rule.unit_name(*unit) for unit in units})
+
+    def _is_out(self, n_units: int) -> bool:
+        """Return whether the rule is out of service with so many of its units."""
+        return 2 * n_units > self.rule.n_units
+
+    def _serve(self, said: RuleRun, time: Floats, out: set[tuple[int, int]]) -> None:
+        """Note which tags go out of service and return, and the rule as a whole."""
+        for row in np.unique(said.service[:, 0]).tolist():
+            before = self._names(out)
+            for _, m, unit, is_out in said.service[said.service[:, 0] == row].tolist():
+                (out.add if is_out else out.discard)((m, unit))
+            now = self._names(out)
+            for name in sorted({*now} - {*before}):
+                self._served(Event.OUT, AlarmKind.OUT, name, float(time[row]))
+            for name in sorted({*before} - {*now}):
+                self._served(Event.BACK, AlarmKind.OUT, name, float(time[row]))
+        is_out = 2 * said.n_out.astype(np.int64) > self.rule.n_units
+        turns = np.diff(is_out, prepend=self._is_out(int(self.last[1])))
+        for row in np.flatnonzero(turns).tolist():
+            event = Event.STARTED if is_out[row] else Event.ENDED
+            self._served(event, AlarmKind.RULE_OUT, self.rule.name, float(time[row]))
+        if len(time):
+            self.last[:] = time[-1], said.n_out[-1]
+
+    def _served(
+        self, event: Event, kind: AlarmKind, source: str, time: float, why: str = ""
+    ) -> None:
+        self.happenings.append(
+            Happening(
+                event=event, kind=kind, source=source, time=time, why=why, by="rule"
+            )
+        )
+
+    # --- Alarms -----------------------------------------------------------------------
 
     def _end(
         self,
@@ -141,9 +219,11 @@ class LiveRule:
             said.exceeds,
             time,
             OpenAlarm,
-            lambda alarm, rows: self._lead(alarm, said, rows, values),
+            lambda alarm, rows: self._lead(alarm, said, rows, values, time),
         )
-        # The alarm of a shelved member is counted as standing until it ends.
+        for alarm in alarms:
+            self._happened(Event.ENDED, alarm, alarm.over)
+        # The alarm of what is out of service is counted as standing until it ends.
         marks = (said.exceeds & said.in_alarm) | said.standing
         latched = np.empty_like(marks)
         latch(marks, 1, 1, self.rule.delays.off, self.latch, latched)
@@ -152,10 +232,35 @@ class LiveRule:
         )
         self._end(alarms, stretches)
 
+    def _happened(
+        self, event: Event, alarm: OpenAlarm, time: float, why: str = ""
+    ) -> None:
+        end = alarm.last + (self.rule.step_s or 1.0)
+        self.happenings.append(
+            Happening(
+                event=event,
+                kind=AlarmKind.ANOMALY,
+                source=self.rule.name,
+                time=time,
+                start=alarm.start,
+                end=end if event is Event.ENDED else None,
+                tags=alarm.told,
+                peak=alarm.peak / self.rule.limit,
+                limit=self.rule.limit,
+                why=why,
+            )
+        )
+
     def _lead(
-        self, alarm: OpenAlarm, said: RuleRun, rows: Ints, values: Floats
+        self,
+        alarm: OpenAlarm,
+        said: RuleRun,
+        rows: Ints,
+        values: Floats,
+        time: Floats,
     ) -> None:
         """Add to an alarm who leads in further exceedances."""
+        self._tell(alarm, said, rows, values, time)
         top = int(rows[np.argmax(said.trace[rows])])
         if not alarm.member or said.trace[top] > alarm.peak:
             alarm.peak = float(said.trace[top])
@@ -169,6 +274,46 @@ class LiveRule:
         for k in np.argsort(firsts).tolist():
             for name in said.units_at(int(rows[firsts[k]])):
                 alarm.leading[name] = alarm.leading.get(name, 0) + int(counts[k])
+
+    def _tell(
+        self,
+        alarm: OpenAlarm,
+        said: RuleRun,
+        rows: Ints,
+        values: Floats,
+        time: Floats,
+    ) -> None:
+        """Note that an alarm starts, has another leading tag, or a higher priority.
+
+        A row counts that is the largest so far, or the first of a unit.
+        """
+        trace = said.trace[rows]
+        largest = np.maximum.accumulate(np.append(alarm.peak, trace))
+        pairs = np.stack([said.leading[rows], said.unit[rows]], axis=1)
+        _, firsts = np.unique(pairs, axis=0, return_index=True)
+        is_new = trace > largest[:-1]
+        is_new[[k for k in firsts if self._is_first(alarm, said, rows[k])]] = True
+        before = OpenAlarm(start=alarm.start, last=alarm.last, told=alarm.told)
+        before.peak = alarm.peak
+        for k in np.flatnonzero(is_new).tolist():
+            row, n_told = int(rows[k]), len(before.told)
+            limit, peak = self.rule.limit, before.peak
+            tags = leading_tags(said, row, values[row], self.spread, _LEAST_PART)
+            named = dict.fromkeys((*before.told, *(tags or said.units_at(row))))
+            before.told = tuple(named)[: max(MOST_TAGS, n_told)]
+            before.peak = max(peak, float(said.trace[row]))
+            if not n_told and not alarm.member and k == 0:
+                self._happened(Event.STARTED, before, float(time[row]))
+            elif len(before.told) > n_told or (
+                priority_of(AlarmKind.ANOMALY, before.told, before.peak / limit)
+                < priority_of(AlarmKind.ANOMALY, before.told, peak / limit)
+            ):
+                self._happened(Event.CHANGED, before, float(time[row]))
+        alarm.told = before.told
+
+    @staticmethod
+    def _is_first(alarm: OpenAlarm, said: RuleRun, row: int) -> bool:
+        return not {*said.units_at(row)} <= {*alarm.leading}
 
 
 def _followed(
@@ -196,6 +341,7 @@ def _followed(
     """
     ended = []
     if running is not None and not latched[0]:
+        running.over = float(time[0])
         ended, running = [running], None
     for start, stop in zip(*run_bounds(latched), strict=True):
         if running is None:
@@ -207,6 +353,7 @@ def _followed(
             more(running, rows)
         running.age += int(stop - start)
         if stop < len(time):
+            running.over = float(time[stop])
             ended.append(running)
             running = None
     return ended, running
@@ -267,6 +414,7 @@ class LiveDetector:
         if saved is not None:
             self.time, self.rows = saved["time"], saved["rows"]
             self.last = saved["last"]
+            self.lost = saved.get("lost", np.zeros(self.rows.shape, np.bool_))
             self.first, self.n_done, self.after = saved["counts"].tolist()
 
     def restart(self) -> None:
@@ -274,6 +422,7 @@ class LiveDetector:
         # Rows of the run from number `first` on; its residuals up to `n_done` are out,
         # and the last of them was number `after` - 1.
         self.time, self.rows = np.empty(0), np.empty((0, len(self.tags)))
+        self.lost = np.empty(self.rows.shape, np.bool_)
         self.last = np.full(len(self.tags), np.nan)
         self.first, self.n_done, self.after = 0, 0, -1
 
@@ -281,10 +430,13 @@ class LiveDetector:
         """Return all that it remembers."""
         counts = np.array([self.first, self.n_done, self.after], np.int64)
         parts = {"time": self.time, "rows": self.rows, "last": self.last}
-        return parts | {"counts": counts}
+        return parts | {"counts": counts, "lost": self.lost}
 
     def take(self, run: Run) -> list[Run]:
-        """Return the residuals of some more measured rows."""
+        """Return the residuals of some more measured rows.
+
+        A tag without a value has its last one before the detector, and no residual.
+        """
         if run.begins:
             self.restart()
         known = np.concatenate([self.last[None], run.rows])
@@ -292,6 +444,7 @@ class LiveDetector:
         self.last = filled[-1]
         self.time = np.concatenate([self.time, run.time])
         self.rows = np.concatenate([self.rows, filled[1:]])
+        self.lost = np.concatenate([self.lost, np.isnan(run.rows)])
         n_rows = self.first + len(self.rows)
         n_complete = (n_rows + self.every - 1 if self.takes_first else n_rows) // (
             self.every
@@ -303,8 +456,16 @@ class LiveDetector:
         # The rows that the unfinished block needs.
         begin = self._begin(self.n_done // self.block) - self.first
         self.time, self.rows = self.time[begin:].copy(), self.rows[begin:].copy()
+        self.lost = self.lost[begin:].copy()
         self.first += begin
         return found
+
+    @property
+    def pending(self) -> float:
+        """Time from which on rows wait for others to be complete; else infinity."""
+        n_rows = self.first + len(self.rows)
+        place = self.n_done * self.every - self.first
+        return float(self.time[place]) if place < n_rows - self.first else np.inf
 
     def _begin(self, block: int) -> int:
         """Return the first measured row, counted in the run, that a block needs."""
@@ -330,7 +491,14 @@ class LiveDetector:
         number, values = number[is_new], np.asarray(made.values[is_new], np.float64)
         if not len(number):
             return []
-        time = self.time[number * self.every - self.first]
+        first = number * self.every - self.first
+        time = self.time[first]
+        places = {tag.name: k for k, tag in enumerate(self.tags)}
+        if {*made.channels} <= {*places}:
+            columns = [places[name] for name in made.channels]
+            n_seen = 1 if self.takes_first else self.every
+            lost = block_codes(self.lost[:, columns].astype(np.int8), first, n_seen)
+            values[lost > 0] = np.nan
         begins = np.diff(number, prepend=self.after - 1) != 1
         self.after = int(number[-1]) + 1
         return runs_of(time, values, begins)

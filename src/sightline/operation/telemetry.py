@@ -8,18 +8,34 @@ when no program seems to write it any more.
 import hashlib
 import os
 import time as clock
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import numpy as np
+import numpy.typing as npt
 
-from sightline.data.arrays import NORMAL, Bools, Floats, Ints
-from sightline.data.downsampling import Sampling, downsampled
-from sightline.data.recording import Recording, Role, Tag
-from sightline.data.segments import GAP_FACTOR, breaks_from_time
+from sightline.data.arrays import Bools, Floats, Ints, Labels
+from sightline.data.downsampling import (
+    Sampling,
+    block_codes,
+    downsampled,
+    sampled_blocks,
+)
+from sightline.data.recording import Recording, Role, Tag, forward_fill
+from sightline.data.segments import GAP_FACTOR
+from sightline.data.standing import LONGEST_S, StandingTags
+from sightline.data.validity import (
+    Codes,
+    Gate,
+    LastKnown,
+    Unwatched,
+    Validity,
+    codes_of,
+    hold,
+    spans,
+)
 from sightline.detectors import LearnedDetector, load_detector
 from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
@@ -30,14 +46,11 @@ from sightline.rules.file import file_digest
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import Telemetry
 from sightline.tables.text_tables import PARQUET, is_table
-from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
+from sightline.testbeds.base import HOLD_S
+from sightline.testbeds.own_plant.exports import raw_readings
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
-from sightline.testbeds.own_plant.tables import (
-    StateWords,
-    open_source,
-    states_of,
-)
-from sightline.text import names, plural
+from sightline.testbeds.own_plant.tables import StateWords, open_source
+from sightline.text import names
 
 # Tables of a folder that are no telemetry.
 _NO_EXPORTS = ("tags", "attacks", "incidents")
@@ -114,8 +127,8 @@ def read_exports(
     made: MadeRule,
     detector: LearnedDetector,
     settings: PlantSettings,
-) -> Recording:
-    """Return tables of telemetry as one recording, in order of time.
+) -> tuple[Recording, tuple[str, ...]]:
+    """Return tables of telemetry as one recording, in order of time, and notices.
 
     Parameters
     ----------
@@ -131,72 +144,76 @@ def read_exports(
     Raises
     ------
     FileError
-        If a table cannot be read, lacks a tag, or overlaps with another.
+        If a table cannot be read or has no tag of the detector, or nothing in them can
+        be watched.
     """
     if not paths:
-        raise FileError("There is no table of telemetry (CSV or Parquet) to read.")
-    known = telemetry_of(made)
-    sources = [open_source(path, settings, roles=known.roles) for path in paths]
-    states = StateWords(known.words) if known.words else states_of(sources)
-    tables = [
-        _with_tags(readings_of(source, states), detector, source.path)
-        for source in sources
-    ]
-    order = np.argsort([table.time[0] for table in tables], kind="stable")
-    tables = [tables[k] for k in order]
-    for k, (one, other) in enumerate(pairwise(tables)):
-        if other.time[0] <= one.time[-1]:
+        raise FileError(
+            "There is no table of telemetry (CSV, Parquet or Excel) to read."
+        )
+    known, channels = telemetry_of(made), tuple(detector.channels or ())
+    reader = TelemetryReader(channels=channels, settings=settings, known=known)
+    tables: list[TableRows] = []
+    step_s = None
+    for path in paths:
+        table = reader(path, step_s)
+        step_s = table.step_s
+        if tables and table.is_utc != tables[0].is_utc:
             raise FileError(
-                f"{paths[order[k + 1]]}: overlaps in time with "
-                f"{paths[order[k]].name}: give each time once."
+                f"{path}: its time stamps carry a zone and those of other files do "
+                "not, or the reverse: state timezone in plant.toml."
             )
+        tables.append(table)
+    whole = replace(
+        tables[0],
+        time=np.concatenate([table.time for table in tables]),
+        rows=np.concatenate([table.rows for table in tables]),
+        codes=np.concatenate([table.codes for table in tables]),
+    )
+    order = in_order(whole.time)
+    whole = replace(
+        whole,
+        time=whole.time[order],
+        rows=whole.rows[order],
+        codes=whole.codes[order],
+    )
+    gate = Gatekeeper(channels, whole.step_s, settings, known)
+    watched = gate.watched(*joined(whole, None))
+    if not len(watched.time):
+        raise FileError(
+            f"{names([path.name for path in paths], 3)}: nothing was watched: in no "
+            "row can at least half of the detector's tags be used."
+        )
+    notices = [notice for table in tables for notice in table.notices]
     labels = None
     if any(table.labels is not None for table in tables):
-        # Rows of tables without labels are normal.
+        # Rows of tables without labels are normal; a row that was filled in is as the
+        # one before it.
         labels = np.concatenate(
             [
-                np.full(len(table.time), NORMAL, np.int8)
+                np.zeros(len(table.time), np.int8)
                 if table.labels is None
                 else table.labels
                 for table in tables
             ]
-        )
-    time = np.concatenate([table.time for table in tables])
-    step_s = tables[0].step_s
+        )[order]
+        at = np.searchsorted(whole.time, watched.time + 1e-6, side="right") - 1
+        labels = labels[at]
     return Recording(
-        values=np.concatenate([table.values for table in tables]),
-        tags=tuple(
-            Tag(
-                name=name,
-                role=Role(known.roles.get(name, Role.SENSOR)),
-                unit=tables[0].units.get(name),
-            )
-            for name in tables[0].channels
-        ),
+        values=watched.rows,
         labels=labels,
-        time=time,
-        step_s=step_s,
-        breaks=breaks_from_time(time, step_s),
-        timezone=settings.timezone or ("UTC" if tables[0].is_utc else None),
+        tags=tuple(
+            Tag(name=name, role=Role(known.roles.get(name, Role.SENSOR)))
+            for name in channels
+        ),
+        time=watched.time,
+        step_s=whole.step_s,
+        breaks=np.append(0, np.flatnonzero(watched.begins[1:]) + 1),
+        timezone=settings.timezone or ("UTC" if whole.is_utc else None),
         source=names([path.name for path in paths], 3),
-    )
-
-
-def _with_tags(readings: Readings, detector: LearnedDetector, path: Path) -> Readings:
-    """Return the tags that a detector reads, in its order."""
-    wanted = detector.channels or ()
-    if missing := [name for name in wanted if name not in readings.channels]:
-        raise FileError(
-            f"{path}: lacks {names(missing, 3)}, which the rule's detector reads: "
-            "export every tag that it learned from."
-        )
-    kept = [k for k, name in enumerate(readings.channels) if name in wanted]
-    readings = replace(
-        readings,
-        channels=tuple(readings.channels[k] for k in kept),
-        values=readings.values[:, kept],
-    )
-    return in_order_of(wanted, readings, path)
+        validity=watched.codes[watched.is_watched],
+        unwatched=watched.unwatched,
+    ), tuple(notices)
 
 
 def rule_rows(
@@ -228,9 +245,26 @@ def rule_rows(
         If step or channels do not fit.
     """
     telemetry, rule = telemetry_of(made), made.rule
-    slower = prepared(recording, telemetry)
+    every = steps_to_join(recording.step_s, telemetry)
+    whole = recording
+    if every > 1:
+        # Steps are joined after holding, as from file to file.
+        breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
+        whole = replace(whole, values=forward_fill(whole.values, breaks)[0])
+    slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
+    if every > 1 and {*rows.channels} <= {*recording.channels}:
+        columns = [recording.channels.index(name) for name in rows.channels]
+        lost = np.isnan(recording.values[:, columns]).astype(np.int8)
+        sampling = cast(Sampling, telemetry.sampling)
+        starts, _ = sampled_blocks(
+            recording, every=every, sampling=sampling, across_breaks=False
+        )
+        n_steps = round((rows.step_s or 1.0) / (recording.step_s or 1.0))
+        n_seen = 1 if sampling == "stride" and n_steps == every else n_steps
+        is_lost = block_codes(lost, starts[rows.index], n_seen) > 0
+        rows = replace(rows, values=np.where(is_lost, np.nan, rows.values))
     if rule.needs_score and rows.score is None:
         raise StreamError(
             f"The rule {rule.name!r} reads the detector's own score, which is not made "
@@ -315,23 +349,29 @@ class TableRows:
     time : array of shape (n_rows,)
         Seconds since 1970.
     rows : array of shape (n_rows, n_channels)
-        Their values.
+        Their values; nothing is held yet.
+    codes : array of int8, shape (n_rows, n_channels)
+        The `Validity` of each cell.
     is_utc : bool
         Whether time is UTC, or on the plant's own clock.
     step_s : float
         Seconds between rows.
     hold_s : float
-        A gap of at most this many seconds is filled with the last row.
+        A gap of at most this many seconds is filled with rows without a reading.
     notices : tuple of str
         What was left out, a sentence each.
+    labels : array of int8, shape (n_rows,), optional
+        Of a column of labels; `watch` does not look at them.
     """
 
     time: Floats
     rows: Floats
+    codes: Codes
     is_utc: bool
     step_s: float
     hold_s: float = 0.0
     notices: tuple[str, ...] = ()
+    labels: Labels | None = None
 
 
 class TableReader(Protocol):
@@ -429,7 +469,7 @@ class ResidualReader:
     step_s: float
 
     def __call__(self, path: Path, step_s: float | None = None, /) -> TableRows:
-        """Return the rows of a table; rows with a missing residual are left out.
+        """Return the rows of a table; a cell without a residual is missing.
 
         Raises
         ------
@@ -453,20 +493,15 @@ class ResidualReader:
                 raise FileError(f"{path}: column {name!r} holds no numbers.")
             numbers = series.cast(pl.Float64).fill_null(float("nan"))
             columns.append(np.asarray(numbers.to_numpy()))
-        rows, time = np.stack(columns, axis=1), source.time
-        is_whole = np.asarray(np.isfinite(rows).all(axis=1))
-        lost = int((~is_whole).sum())
-        order = in_order(time[is_whole])
+        order = in_order(source.time)
+        rows = np.stack(columns, axis=1)[order]
+        rows[~np.isfinite(rows)] = np.nan
         return TableRows(
-            time=time[is_whole][order],
-            rows=np.ascontiguousarray(rows[is_whole][order]),
+            time=source.time[order],
+            rows=rows,
+            codes=codes_of(rows),
             is_utc=source.is_utc,
             step_s=self.step_s,
-            notices=(
-                f"{path.name}: {plural(lost, 'row')} without a residual left out.",
-            )
-            if lost
-            else (),
         )
 
 
@@ -494,33 +529,56 @@ class TelemetryReader:
     def __call__(self, path: Path, step_s: float | None = None, /) -> TableRows:
         """Return the rows of an export, wide or long, in even steps.
 
+        A tag that it lacks is missing in every row, and one in another unit than the
+        detector learned cannot be used.
+
         Raises
         ------
         FileError
-            If it cannot be read, or lacks a tag. A long table may lack tags that did
-            not change.
+            If it cannot be read, or has no tag of the detector.
         """
-        step = self.settings.step_s or step_s
-        settings = replace(self.settings, step_s=step)
-        source = open_source(path, settings, roles=self.known.roles)
-        is_long = source.columns.tag is not None
-        readings = readings_of(source, StateWords(self.known.words), may_be_empty=True)
-        missing = [name for name in self.channels if name not in readings.channels]
-        if missing and not (is_long and len(missing) < len(self.channels)):
+        settings = replace(self.settings, step_s=self.settings.step_s or step_s)
+        known = self.known
+        source = open_source(path, settings, roles=known.roles, ranges=known.ranges)
+        readings = raw_readings(source, StateWords(known.words), may_be_empty=True)
+        found = {name: k for k, name in enumerate(readings.channels)}
+        present = [(k, found[n]) for k, n in enumerate(self.channels) if n in found]
+        if not present:
             raise FileError(
-                f"{path}: lacks {names(missing, 3)}, which the rule's detector reads: "
-                "export every tag that it learned from."
+                f"{path}: has no tag that the rule's detector reads: it has "
+                f"{names(readings.channels, 3)}, and the detector reads "
+                f"{names(self.channels, 3)}."
             )
         rows = np.full((len(readings.time), len(self.channels)), np.nan)
-        for k, name in enumerate(self.channels):
-            if name not in missing:
-                rows[:, k] = readings.values[:, readings.channels.index(name)]
+        codes = np.full(rows.shape, Validity.MISSING, np.int8)
+        codes[(readings.validity == Validity.CLOCK).any(axis=1)] = Validity.CLOCK
+        notices = [*readings.clock]
+        for k, place in present:
+            rows[:, k], codes[:, k] = (
+                readings.values[:, place],
+                readings.validity[:, place],
+            )
+            tag = self.channels[k]
+            wanted, unit = known.units.get(tag), readings.units.get(tag)
+            if wanted and unit and wanted.lower() != unit.lower():
+                codes[:, k] = Validity.UNIT
+                notices.append(
+                    f"{path.name}: {tag} is in {unit}, and the rule was made for "
+                    f"{wanted}: its values are not used. Export it in {wanted}, or "
+                    "commission again."
+                )
+        lost = [n for n in self.channels if n not in found]
+        if lost and source.columns.tag is None:
+            notices.append(f"{path.name}: has no column {names(lost, 3)}.")
         return TableRows(
             time=readings.time,
             rows=rows,
+            codes=codes,
             is_utc=readings.is_utc,
             step_s=readings.step_s,
             hold_s=self.settings.hold_s,
+            notices=tuple(notices),
+            labels=readings.labels,
         )
 
 
@@ -569,15 +627,20 @@ def fresh_rows(table: TableRows, runs: Floats) -> tuple[TableRows, Fresh]:
     run = np.searchsorted(runs[:, 0], old, side="right") - 1
     is_again = (run >= 0) & (old <= runs[np.maximum(run, 0), 1]) if len(old) else []
     n_again = int(np.sum(is_again))
-    fresh = replace(table, time=table.time[is_new], rows=table.rows[is_new])
+    fresh = replace(
+        table,
+        time=table.time[is_new],
+        rows=table.rows[is_new],
+        codes=table.codes[is_new],
+    )
     n_late = len(old) - n_again
     return fresh, Fresh(taken=int(is_new.sum()), again=n_again, late=n_late)
 
 
-def joined(table: TableRows, last: float | None) -> tuple[Floats, Floats, Bools]:
-    """Return time, rows and where a run begins, gaps up to `hold_s` filled.
+def joined(table: TableRows, last: float | None) -> tuple[Floats, Floats, Codes, Bools]:
+    """Return time, rows, codes and where a run begins, gaps up to `hold_s` filled.
 
-    A filled row has no values: a detector holds the last ones.
+    A filled row has no reading.
 
     Parameters
     ----------
@@ -586,16 +649,155 @@ def joined(table: TableRows, last: float | None) -> tuple[Floats, Floats, Bools]
     last : float, optional
         Time of the last row read; None before the first.
     """
-    step, hold = table.step_s, table.hold_s
+    step, longest = table.step_s, table.hold_s
     before = np.diff(table.time, prepend=-np.inf if last is None else last)
-    is_short = (before > GAP_FACTOR * step) & (before <= hold + step)
+    is_short = (before > GAP_FACTOR * step) & (before <= longest + step)
     lost = np.where(is_short, np.rint(before / step) - 1, 0).astype(np.int64)
     begins = (before > GAP_FACTOR * step) & ~is_short
     if not lost.any():
-        return table.time, table.rows, begins
+        return table.time, table.rows, table.codes, begins
     row = np.repeat(np.arange(len(lost)), lost + 1)
     place = np.arange(len(row)) - np.repeat(np.cumsum(lost + 1) - lost - 1, lost + 1)
     until = lost[row] - place
-    rows = table.rows[row]
-    rows[until > 0] = np.nan
-    return table.time[row] - until * step, rows, begins[row] & (place == 0)
+    rows, codes = table.rows[row], table.codes[row]
+    rows[until > 0], codes[until > 0] = np.nan, Validity.MISSING
+    return table.time[row] - until * step, rows, codes, begins[row] & (place == 0)
+
+
+_LAST: Final = ("values", "time", "codes")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WatchedRows:
+    """What the gate says of rows that were read.
+
+    Parameters
+    ----------
+    time, rows : array
+        Of the watched rows; nan where a tag is out of service.
+    begins : array of bool
+        Watched rows before which others are missing or were not watched.
+    unwatched : tuple of Unwatched
+        The time that was not.
+    read_time : array of shape (n_read,)
+        Of all rows that were read, watched or not.
+    codes : array of int8, shape (n_read, n_tags)
+        The `Validity` of each of their cells, held ones included.
+    is_watched : array of bool, shape (n_read,)
+        Which of them are watched.
+    """
+
+    time: Floats
+    rows: Floats
+    begins: Bools
+    unwatched: tuple[Unwatched, ...]
+    read_time: Floats
+    codes: Codes
+    is_watched: Bools
+
+
+def _standing_tags(
+    channels: Sequence[str],
+    known: Telemetry | None,
+    holds: float | Floats,
+    saved: Mapping[str, npt.NDArray[Any]] | None,
+) -> StandingTags:
+    """Return what follows tags that stand still; nothing of residuals.
+
+    What is held stands still as well, so that no tag has a limit below its hold.
+    """
+    known = Telemetry() if known is None else known
+    longest = np.array([known.longest_s.get(name, np.nan) for name in channels])
+    held = np.where(np.asarray(holds) <= LONGEST_S, holds, 0.0)
+    constant = {
+        k: known.constant[name]
+        for k, name in enumerate(channels)
+        if name in known.constant
+    }
+    return StandingTags(len(channels), np.maximum(longest, held), constant, saved)
+
+
+class Gatekeeper:
+    """Holds readings and decides which rows are watched, from file to file.
+
+    `watch` and `apply` both let rows pass here and nowhere else.
+
+    Parameters
+    ----------
+    channels : sequence of str
+        Of the rows.
+    step_s : float
+        Seconds a row.
+    known : Telemetry, optional
+        How long readings are held, and the mode; None for residuals, which are never
+        held.
+    settings : PlantSettings
+        What plant.toml says of holding; it goes before what the rule says.
+    saved : mapping of str to array, optional
+        What `arrays` gave.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[str],
+        step_s: float,
+        settings: PlantSettings,
+        known: Telemetry | None = None,
+        saved: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        self.holds: float | Floats = 0.0
+        mode = None
+        if known is not None:
+            own = settings.holds_of(channels, known.roles)
+            made = np.array([known.holds.get(name, HOLD_S) for name in channels])
+            self.holds = np.where(own == HOLD_S, made, own)
+            if known.mode is not None and known.mode.tag in channels:
+                mode = (list(channels).index(known.mode.tag), known.mode)
+        self.last = LastKnown.nothing(len(channels))
+        self.standing = _standing_tags(channels, known, self.holds, saved)
+        self.gate = Gate(step_s=step_s, mode=mode)
+        self.was_out = np.zeros(1, np.bool_)
+        if saved is not None and "values" in saved:
+            self.last = LastKnown(**{k: saved[k].copy() for k in _LAST})
+            self.gate.state = saved["gate"].copy()
+            self.was_out = saved["out"].copy()
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that it remembers."""
+        last = {name: getattr(self.last, name) for name in _LAST}
+        own = {"gate": self.gate.state, "out": self.was_out}
+        return last | own | self.standing.arrays()
+
+    def watched(
+        self, time: Floats, rows: Floats, codes: Codes, begins: Bools
+    ) -> WatchedRows:
+        """Return the rows that are watched, the time that is not, and all codes.
+
+        Parameters
+        ----------
+        time, rows, codes, begins
+            As `joined` returns them.
+        """
+        rows, codes = hold(rows, codes, time, self.holds, self.last)
+        reasons = self.gate.reasons(rows, codes)
+        is_watched = reasons == 0
+        after_out = np.append(self.was_out, ~is_watched[:-1])[: len(is_watched)]
+        if len(is_watched):
+            self.was_out = ~is_watched[-1:]
+        begins = (begins | after_out)[is_watched]
+        at, values, marked = time[is_watched], rows[is_watched], codes[is_watched]
+        self.standing.mark(at, values, marked, begins)
+        if is_watched.all():
+            codes = marked
+        else:
+            codes = codes.copy()
+            codes[is_watched] = marked
+        return WatchedRows(
+            time=at,
+            rows=values,
+            begins=begins,
+            unwatched=spans(time, reasons, self.gate.step_s),
+            read_time=time,
+            codes=codes,
+            is_watched=is_watched,
+        )

@@ -6,23 +6,52 @@ state, or nothing. Page, metrics and lines are made from the state alone, so tha
 that was killed leaves nothing that the next one does not put right.
 """
 
+import json
+import time as clock
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats
+from sightline.data.arrays import Bools, Floats
 from sightline.data.recording import step_from
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
-from sightline.operation.live import LiveDetector, LiveRule, runs_of
+from sightline.metrics.alarm_load import DAY_S
+from sightline.operation.alarm_files import (
+    INCIDENTS,
+    LOG,
+    TABLE,
+    CsvRows,
+    WatchSettings,
+    now_at,
+    run_hooks,
+    watch_settings,
+    write_incidents,
+    write_log,
+    write_table,
+)
+from sightline.operation.alarms import (
+    PLANT,
+    AlarmBook,
+    AlarmKind,
+    AlarmRecord,
+    Event,
+    Happening,
+    in_order,
+)
+from sightline.operation.apply import MOST_TAGS
+from sightline.operation.conditions import PlantConditions
+from sightline.operation.live import OUTAGE, LiveDetector, LiveRule, Run, runs_of
 from sightline.operation.telemetry import (
     SETTLE_S,
     Fresh,
+    Gatekeeper,
     ResidualReader,
     TableReader,
     TableRows,
@@ -36,8 +65,14 @@ from sightline.operation.telemetry import (
     looked_at,
     telemetry_of,
 )
-from sightline.operation.watch_state import Fate, SeenFile, WatchMemory, WatchState
-from sightline.operation.week import Week, write_lines, write_metrics, write_page
+from sightline.operation.watch_state import (
+    DAMAGE,
+    Fate,
+    SeenFile,
+    WatchMemory,
+    WatchState,
+)
+from sightline.operation.week import Week, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.judging import Kept
@@ -46,10 +81,17 @@ from sightline.text import counted
 
 PAGE: Final = "week.html"
 METRICS: Final = "sightline.prom"
-LINES: Final = "episodes.jsonl"
 # New files together up to this many bytes are read once and kept until their turn.
 _KEPT_BYTES: Final = 64 << 20
 
+# Exit codes.
+UNREADABLE: Final = 1
+BROKEN_PROMISE: Final = 3
+URGENT_ALARM: Final = 6
+NOT_WATCHED: Final = 7
+# No file for this many usual times between two, and this many seconds: no data.
+SILENT_STEPS: Final = 3.0
+SILENT_S: Final = 3600.0
 # Rows that are enough to tell their usual step from gaps.
 _ROWS_OF_STEP: Final = 20
 
@@ -68,6 +110,14 @@ class WatchReport:
         Sentences about files, in the order in which they came up.
     week : Week, optional
         The last seven days; None before the first row.
+    silent_s : float
+        Seconds since the last file arrived, if that is too long ago; else 0.
+    running : tuple of AlarmRecord
+        Alarms that run, the highest priority first, shelved ones included.
+    off : tuple of AlarmKind
+        Kinds of alarms that are turned off.
+    zone : str, optional
+        Zone of times; None for the plant's own clock.
     """
 
     read: tuple[str, ...]
@@ -76,11 +126,38 @@ class WatchReport:
     alarms: int
     notices: tuple[str, ...]
     week: Week | None
+    silent_s: float = 0.0
+    running: tuple[AlarmRecord, ...] = ()
+    off: tuple[AlarmKind, ...] = ()
+    zone: str | None = None
 
     @property
     def is_broken(self) -> bool:
         """Whether the last seven days broke the promise."""
         return self.week is not None and self.week.kept is Kept.BROKEN
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the last row was watched by the rule, and files still arrive."""
+        missing = (AlarmKind.NO_DATA, AlarmKind.RULE_OUT)
+        if self.silent_s or any(one.kind in missing for one in self.running):
+            return False
+        return self.week is None or not self.week.out_since
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether an alarm of priority 1 or 2 runs that nobody has acknowledged."""
+        return any(alarm.is_urgent for alarm in self.running)
+
+    @property
+    def exit_code(self) -> int:
+        """What the command ends with: of several codes the largest."""
+        return max(
+            UNREADABLE * bool(self.broken),
+            BROKEN_PROMISE * self.is_broken,
+            URGENT_ALARM * self.is_urgent,
+            NOT_WATCHED * (not self.is_watching),
+        )
 
 
 def watch_folder(
@@ -91,6 +168,9 @@ def watch_folder(
     detector: str | Path | None = None,
     residuals: bool = False,
     out: str | Path | None = None,
+    settings: str | Path | None = None,
+    on_alarm: str | None = None,
+    csv: CsvRows = CsvRows.ALARMS,
     settle_s: float = SETTLE_S,
     progress: Progress = silent,
 ) -> WatchReport:
@@ -111,7 +191,15 @@ def watch_folder(
     residuals : bool
         Read tables of residuals although the rule names a detector.
     out : path, optional
-        Folder for page, metrics and lines; by default that of the state.
+        Folder for page, metrics, log and table; by default that of the state.
+    settings : path, optional
+        The ``watch.toml``: kinds of alarms that are turned off, and for how long
+        something may be shelved. By default the one beside the state, if there is one.
+    on_alarm : str, optional
+        A command that is run for each new line of the log; see
+        `sightline.operation.alarm_files.run_hook`.
+    csv : CsvRows
+        Whether ``alarms.csv`` has a row for each alarm, or for each change.
     settle_s : float
         A file that changed within this many seconds is left for the next run.
     progress : callable, optional
@@ -164,30 +252,33 @@ def watch_folder(
     if not residuals and (saved is not None or detector is not None):
         model = detector_of(made, path, None if detector is None else Path(detector))
         model.look_back(telemetry_of(made).preset)
+    out = Path(out) if out is not None else state_path.parent
     with sole_writer(state_path):
+        own = watch_settings(state_path, None if settings is None else Path(settings))
         store = WatchState(state_path, len(made.rule.channels))
         try:
-            about = {
-                "rule": file_digest(path),
-                "detector": "" if saved is None or model is None else saved.sha256,
-            }
             with store.intact():
-                known = store.about()
-                for key, value in about.items():
-                    if known.get(key, value) != value:
-                        raise FileError(
-                            f"{store.path}: was made with another {key}: name a new "
-                            "file with --state, for alarms of two rules cannot be "
-                            "joined."
-                        )
-                if not known:
-                    with store.transaction():
-                        store.set_about(about)
-                watch = _WatchRun(store, made, model, folder, settle_s, progress)
+                digests = {
+                    "rule": file_digest(path),
+                    "detector": "" if saved is None or model is None else saved.sha256,
+                }
+                watch = _WatchRun(
+                    store, made, model, folder, own, settle_s, digests, progress
+                )
+                watch.begin(out.resolve())
                 watch.read_new()
-                return watch.report(Path(out) if out is not None else state_path.parent)
+                return watch.report(out, on_alarm, csv)
         finally:
             store.close()
+
+
+# Kinds of alarms that a rule raises; others stay where another rule goes on.
+_OF_RULE: Final = (
+    AlarmKind.ANOMALY,
+    AlarmKind.OUT,
+    AlarmKind.RULE_OUT,
+    AlarmKind.PROMISE,
+)
 
 
 class _WatchRun:
@@ -199,14 +290,18 @@ class _WatchRun:
         made: MadeRule,
         model: LearnedDetector | None,
         folder: Path,
+        own: WatchSettings,
         settle_s: float,
+        digests: Mapping[str, str],
         progress: Progress,
     ) -> None:
         self.store, self.made, self.model = store, made, model
         self.folder, self.settle_s, self.progress = folder, settle_s, progress
+        self.own, self.digests = own, digests
         self.settings = export_settings(folder, made)
         self.notices: list[str] = []
         self.fates: dict[str, Fate] = {}
+        self.arrived_before: dict[str, int] = {}
         self.n_alarms = 0
 
     @property
@@ -228,11 +323,133 @@ class _WatchRun:
             step_s=self.made.rule.step_s or 1.0,
         )
 
+    # --- The state, the rule and the clock --------------------------------------------
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """Names of the columns of files."""
+        if self.model is not None:
+            return tuple(self.model.channels or ())
+        return tuple(channel.name for channel in self.made.rule.channels)
+
+    def begin(self, out: Path) -> None:
+        """Bring the state to this version, to this rule, and to this moment."""
+        known = self.store.about()
+        wanted = {
+            **self.digests,
+            "channels": json.dumps(self.channels),
+            "rule_name": self.made.rule.name,
+        }
+        with self.store.transaction():
+            if self.store.migrated:
+                self._migrate(known)
+            is_new = any(
+                known.get(key, value) != value for key, value in self.digests.items()
+            )
+            if is_new:
+                self._begin_rule(known)
+            self.store.set_about(wanted | {"out": str(out)})
+            if is_new or "rules" not in known:
+                self._list_rule(known)
+            self._put_zone()
+            book = self._book()
+            book.expire(now_at(self.zone))
+            book.turn_off(self._last() or 0.0)
+            self._put_changes(book)
+
+    def _book(self) -> AlarmBook:
+        return AlarmBook(
+            self.made.rule.name,
+            self.digests["rule"],
+            self.store.open_alarms(),
+            self.own.off,
+        )
+
+    def _put_changes(self, book: AlarmBook) -> None:
+        self.store.put_changes(book.changes, self.zone, clock.time())
+
+    def _put_zone(self) -> None:
+        if self.store.about().get("zone") != (self.zone or ""):
+            self.store.set_about({"zone": self.zone or ""})
+
+    def _last(self) -> float | None:
+        """Return the time of the last row that was read."""
+        runs = self.store.runs()
+        return float(runs[-1, 1]) if len(runs) else None
+
+    def _migrate(self, known: Mapping[str, str]) -> None:
+        """Make a log of the alarms of a state that has none."""
+        self.store.migrate()
+        name, step = self.made.rule.name, self.made.rule.step_s or 1.0
+        book = AlarmBook(name, known.get("rule", self.digests["rule"]))
+        running = self.store.live().alarm
+        alarms = self.store.episodes()
+        if running is not None:
+            alarms.append(running.as_alarm(self.made.rule.limit, MOST_TAGS))
+        for k, one in enumerate(alarms):
+            begun = Happening(
+                event=Event.STARTED,
+                kind=AlarmKind.ANOMALY,
+                source=name,
+                time=one.start,
+                tags=one.tags,
+                peak=one.peak,
+            )
+            book.take(begun)
+            if running is None or k < len(alarms) - 1:
+                time = one.last + step
+                book.take(replace(begun, event=Event.ENDED, time=time, start=None))
+        self._put_changes(book)
+
+    def _begin_rule(self, known: Mapping[str, str]) -> None:
+        """End what runs of the rule before; history, files and ids stay."""
+        saved, last = self.store.live(), self._last() or 0.0
+        old = AlarmBook(
+            known.get("rule_name", ""), known.get("rule", ""), self.store.open_alarms()
+        )
+        limit = self.made.rule.limit
+        for alarm in old.running:
+            if alarm.kind is AlarmKind.ANOMALY:
+                limit = alarm.limit or limit
+            if alarm.kind in _OF_RULE:
+                event = Event.BACK if alarm.kind is AlarmKind.OUT else Event.ENDED
+                old.take(
+                    Happening(
+                        event=event,
+                        kind=alarm.kind,
+                        source=alarm.source,
+                        time=last + (self.made.rule.step_s or 1.0),
+                        why="a new rule",
+                    )
+                )
+        self._put_changes(old)
+        if saved.alarm is not None:
+            self.store.add_episode(saved.alarm.as_alarm(limit, MOST_TAGS))
+        if saved.stretch is not None:
+            self.store.add_stretch(saved.stretch.so_far())
+        # How readings are held and which tags are lost does not depend on the rule.
+        is_same = known.get("channels") == json.dumps(self.channels)
+        kept = {
+            name: array
+            for name, array in saved.arrays.items()
+            if is_same and name.startswith(("gate/", "tags/"))
+        }
+        self.store.put_live(WatchMemory(arrays=kept, waiting=saved.waiting))
+        self.store.begin_rule()
+
+    def _list_rule(self, known: Mapping[str, str]) -> None:
+        """Add the rule to those that this state was made with."""
+        now = {"name": self.made.rule.name, **self.digests, "since": self._last()}
+        with self.store.intact(*DAMAGE):
+            rules = [*json.loads(known.get("rules", "[]")), now]
+        self.store.set_about({"rules": json.dumps(rules)})
+
     # --- Files ------------------------------------------------------------------------
 
     def read_new(self) -> None:
         """Read all files that are new, in order of time."""
         known = self.store.files()
+        self.arrived_before = {name: file.changed for name, file in known.items()}
         new = [
             (path, seen)
             for path in exports_in(self.folder)
@@ -370,6 +587,16 @@ class _WatchRun:
     def _pass(self, table: TableRows) -> int:
         """Return how many alarms end; all that is remembered goes into the state."""
         saved = self.store.live()
+        gate = Gatekeeper(
+            self.channels,
+            table.step_s,
+            self.settings,
+            None if self.model is None else telemetry_of(self.made),
+            _under("gate/", saved.arrays),
+        )
+        tags = PlantConditions(
+            self.channels, table.step_s, _under("tags/", saved.arrays)
+        )
         live = LiveRule(
             self.made, _under("rule/", saved.arrays), saved.alarm, saved.stretch
         )
@@ -377,26 +604,82 @@ class _WatchRun:
         if self.model is not None:
             memory = _under("detector/", saved.arrays)
             detector = LiveDetector(self.model, self.made, table.step_s, memory)
-        runs = self.store.runs()
-        last = float(runs[-1, 1]) if len(runs) else None
-        time, rows, begins = joined(table, last)
-        for run in runs_of(time, rows, begins):
-            first = float(run.time[0]) if run.begins else float(runs[-1, 0])
-            self.store.put_run(first, float(run.time[-1]))
+        runs, last = self.store.runs(), self._last()
+        if last is not None and np.isnan(live.last[0]):
+            live.last[0] = last
+        read = joined(table, last)
+        # What was read is read once, watched or not.
+        for start, stop in _runs(read[3]):
+            first = float(read[0][start]) if read[3][start] else float(runs[-1, 0])
+            self.store.put_run(first, float(read[0][stop - 1]))
+        watched = gate.watched(*read)
+        for span in watched.unwatched:
+            self.store.add_unwatched(span, table.step_s)
+        happenings = [*saved.waiting, *tags.take(watched)]
+        n_ended = 0
+        for run in runs_of(watched.time, watched.rows, watched.begins):
             for part in [run] if detector is None else detector.take(run):
-                live.take(part)
-                self._count(part.time, part.rows)
-        for alarm in live.alarms:
-            self.store.add_episode(alarm)
-        for stretch in live.stretches:
-            self.store.add_stretch(stretch)
+                for day in _by_day(part):
+                    n_ended += self._put_ended(live)
+                    happenings += self._promise(live, float(day.time[0]))
+                    live.take(day)
+                    self._count(day.time, day.rows)
+        is_judged_until = np.inf if detector is None else detector.pending
+        if not watched.is_watched[-1:].all():
+            live.stop(OUTAGE)
+            is_judged_until = np.inf
+        n_ended += self._put_ended(live)
+        happenings = in_order([*happenings, *live.happenings])
+        book = self._book()
+        for one in happenings:
+            if one.time < is_judged_until:
+                book.take(one)
+        self._put_changes(book)
         arrays = {f"rule/{name}": array for name, array in live.arrays().items()}
+        arrays |= {f"gate/{name}": array for name, array in gate.arrays().items()}
+        arrays |= {f"tags/{name}": array for name, array in tags.arrays().items()}
         if detector is not None:
             arrays |= {f"detector/{n}": array for n, array in detector.arrays().items()}
         self.store.put_live(
-            WatchMemory(arrays=arrays, alarm=live.alarm, stretch=live.stretch)
+            WatchMemory(
+                arrays=arrays,
+                alarm=live.alarm,
+                stretch=live.stretch,
+                waiting=tuple(h for h in happenings if h.time >= is_judged_until),
+            )
         )
-        return len(live.alarms)
+        return n_ended
+
+    def _put_ended(self, live: LiveRule) -> int:
+        """Write what has ended since the last time; return how many alarms."""
+        alarms, stretches = live.alarms, live.stretches
+        live.alarms, live.stretches = [], []
+        for alarm in alarms:
+            self.store.add_episode(alarm)
+        for stretch in stretches:
+            self.store.add_stretch(stretch)
+        return len(alarms)
+
+    def _promise(self, live: LiveRule, time: float) -> list[Happening]:
+        """Return whether the promise is broken, at the first row of a day (UTC).
+
+        So it does not depend on when files arrive.
+        """
+        midnight = DAY_S * (time // DAY_S)
+        if not live.last[0] < midnight:
+            return []
+        week = Week.of(
+            self.store,
+            self.made,
+            self.zone,
+            until=midnight,
+            running=(live.alarm, live.stretch),
+        )
+        if week is None or week.kept is Kept.UNJUDGED:
+            return []
+        event = Event.STARTED if week.kept is Kept.BROKEN else Event.ENDED
+        name = self.made.rule.name
+        return [Happening(event=event, kind=AlarmKind.PROMISE, source=name, time=time)]
 
     def _count(self, time: Floats, rows: Floats) -> None:
         hours = np.floor(time / 3600).astype(np.int64)
@@ -408,15 +691,23 @@ class _WatchRun:
 
     # --- What is written --------------------------------------------------------------
 
-    def report(self, out: Path) -> WatchReport:
-        """Write page, metrics and lines from the state, and return what was done."""
+    def report(self, out: Path, on_alarm: str | None, rows: CsvRows) -> WatchReport:
+        """Write all files from the state, call for each new line, say what was done."""
+        silent_s = self._silent_s()
+        with self.store.transaction():
+            self._put_zone()
+            self.store.set_about({"csv": rows})
+            if silent_s:
+                self._miss_data()
+        said = write_log(self.store, out / LOG)
+        write_table(self.store, rows, out / TABLE)
+        write_incidents(self.store, self.zone, self.store.path.parent / INCIDENTS)
+        remarks = [*([said] if said else []), *run_hooks(self.store, on_alarm)]
         week = Week.of(self.store, self.made, self.zone)
-        again = write_lines(
-            self.store.episodes(), self.made.rule, self.zone, out / LINES
-        )
         write_metrics(week, self.store, self.made, out / METRICS)
         if week is not None:
-            write_page(week, self._remarks_of(week), out / PAGE)
+            off = sorted(self.own.off)
+            write_page(week, off, self._remarks_of(week), out / PAGE)
 
         def names(fate: Fate) -> tuple[str, ...]:
             return tuple(name for name, found in self.fates.items() if found is fate)
@@ -426,9 +717,48 @@ class _WatchRun:
             broken=names(Fate.BROKEN),
             waiting=names(Fate.WAITING),
             alarms=self.n_alarms,
-            notices=(*self.notices, *([again] if again else [])),
+            notices=(*self.notices, *remarks),
             week=week,
+            silent_s=silent_s,
+            running=tuple(self._book().running),
+            off=tuple(sorted(self.own.off)),
+            zone=self.zone,
         )
+
+    def _miss_data(self) -> None:
+        """Raise the alarm that no file arrives, which no row can raise."""
+        arrays, book = self.store.live().arrays, self._book()
+        last = arrays.get("tags/last", np.array([np.nan]))[0]
+        if np.isnan(last):
+            return
+        step = float(self.store.about().get("step_s", self.made.rule.step_s or 1.0))
+        start = float(last) + step
+        book.take(
+            Happening(
+                event=Event.STARTED,
+                kind=AlarmKind.NO_DATA,
+                source=PLANT,
+                time=start + self._longest_silence(),
+                start=start,
+            )
+        )
+        self._put_changes(book)
+
+    def _silent_s(self) -> float:
+        """Return for how long no file has arrived, if longer than usual."""
+        arrived = {name: file.changed for name, file in self.store.files().items()}
+        # A file that cannot be read has arrived all the same.
+        if arrived != self.arrived_before or not arrived:
+            return 0.0
+        silent = clock.time() - max(arrived.values()) / 1e9
+        return silent if silent > self._longest_silence() else 0.0
+
+    def _longest_silence(self) -> float:
+        """Return for how long no file may arrive, in seconds."""
+        changed = [file.changed for file in self.store.files().values()]
+        steps = np.diff(np.sort(changed)) / 1e9
+        usual = float(np.median(steps)) if len(steps) else 0.0
+        return max(SILENT_STEPS * usual, SILENT_S)
 
     def _remarks_of(self, week: Week) -> list[str]:
         """Return remarks about files of the week, and those not read."""
@@ -437,6 +767,22 @@ class _WatchRun:
             for file in self.store.files().values()
             if file.note and (file.last is None or file.last >= week.begin)
         ]
+
+
+def _by_day(run: Run) -> list[Run]:
+    """Return a run in pieces, each of which lies within one day (UTC)."""
+    cuts = np.flatnonzero(np.diff(np.floor(run.time / DAY_S))) + 1
+    edges = [0, *cuts.tolist(), len(run.time)]
+    return [
+        Run(time=run.time[a:b], rows=run.rows[a:b], begins=run.begins and a == 0)
+        for a, b in pairwise(edges)
+    ]
+
+
+def _runs(begins: Bools) -> list[tuple[int, int]]:
+    """Return first row and stop of each run."""
+    firsts = np.union1d([0], np.flatnonzero(begins)).astype(int).tolist()
+    return list(zip(firsts, [*firsts[1:], len(begins)], strict=True))
 
 
 def _under(

@@ -3,39 +3,54 @@
 =============  ======================================================================
 table          what it holds
 =============  ======================================================================
-``about``      the digests of rule and detector, and whether time stamps are UTC
+``about``      the digests of rule and detector, the rules before them, whether time
+               stamps are UTC, and how far log and hook have come
 ``files``      every file of the folder that was looked at: digest, time, what became
                of it
 ``runs``       first and last time of each continuous run of rows
-``hours``      rows of each hour, and sums of residuals and of their squares
-``episodes``   alarms that have ended
-``stretches``  stretches in alarm, also of a shelved member, that have ended
+``hours``      rows of each hour, and sums of residuals, of their squares, and counts
+``unwatched``  time that was not watched, and why
+``episodes``   alarms of the rule that have ended, as it counts them
+``stretches``  stretches in alarm, also of what is out of service, that have ended
 ``live``       the rule's memory, the detector's last rows, the alarm that still runs
+``alarms``     every alarm as it is now, a JSON object each
+``changes``    the log: every change of an alarm, the text of its line
 =============  ======================================================================
 """
 
 import io
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.validity import NotWatched, Unwatched
+from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
 from sightline.files import damage, writing
+from sightline.operation.alarms import AlarmChange, AlarmRecord, Happening, log_line
 
 # Marks a SQLite file as a state of ours, and its version.
 _APPLICATION: Final = 0x51_67_68_74
-SCHEMA: Final = 1
-_TABLES: Final = """
+SCHEMA: Final = 3
+_ALARMS: Final = """
+CREATE TABLE IF NOT EXISTS alarms (
+    id TEXT PRIMARY KEY, is_open INTEGER NOT NULL, last REAL NOT NULL,
+    alarm TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)
+"""
+_TABLES: Final = f"""
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE files (
     name TEXT PRIMARY KEY, size INTEGER NOT NULL, changed INTEGER NOT NULL,
@@ -50,11 +65,43 @@ CREATE TABLE episodes (
     tags TEXT NOT NULL);
 CREATE TABLE stretches (
     start REAL PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT NULL);
+CREATE TABLE unwatched (
+    start REAL PRIMARY KEY, end REAL NOT NULL, reason TEXT NOT NULL);
 CREATE TABLE live (
     id INTEGER PRIMARY KEY CHECK (id = 1), arrays BLOB NOT NULL,
-    alarm TEXT NOT NULL, stretch TEXT NOT NULL);
-"""
+    alarm TEXT NOT NULL, stretch TEXT NOT NULL, waiting TEXT NOT NULL);
+{_ALARMS}"""
+# What turns a state of an earlier version into one of this.
+_MIGRATION: Final = f"""
+CREATE TABLE IF NOT EXISTS unwatched (
+    start REAL PRIMARY KEY, end REAL NOT NULL, reason TEXT NOT NULL);
+ALTER TABLE live ADD COLUMN waiting TEXT NOT NULL DEFAULT '[]';
+{_ALARMS}"""
 Arrays = dict[str, npt.NDArray[Any]]
+# What is raised where a value of a table is not what was written.
+DAMAGE: Final = (
+    ValueError,
+    TypeError,
+    KeyError,
+    EOFError,
+    OverflowError,
+    zipfile.BadZipFile,
+    msgspec.MsgspecError,
+)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _decoding(read: F) -> F:
+    """Let a method that reads a table raise one sentence where a value is damaged."""
+
+    @wraps(read)
+    def reading(self: "WatchState", *args: Any, **options: Any) -> Any:
+        with self.intact(*DAMAGE):
+            return read(self, *args, **options)
+
+    return cast(F, reading)
 
 
 class Fate(StrEnum):
@@ -134,7 +181,7 @@ class TimedAlarm:
 
 @dataclass(frozen=True, kw_only=True)
 class AlarmWindow:
-    """A stretch of rows in alarm, also of a member that is shelved meanwhile.
+    """A stretch of rows in alarm, also of what is out of service meanwhile.
 
     Parameters
     ----------
@@ -161,12 +208,15 @@ class OpenWindow:
         Rows since it began.
     rows : int
         Rows from the first to the last exceedance.
+    over : float
+        Time at which the off-delay had passed, once it has.
     """
 
     start: float
     last: float
     age: int = 0
     rows: int = 0
+    over: float = 0.0
 
     def so_far(self) -> AlarmWindow:
         """Return it as it is now."""
@@ -179,7 +229,7 @@ class OpenAlarm(OpenWindow):
 
     Parameters
     ----------
-    start, last, age, rows
+    start, last, age, rows, over
         See `OpenWindow`.
     peak : float
         Largest value of the rule so far.
@@ -191,6 +241,8 @@ class OpenAlarm(OpenWindow):
         Leading tags then, if it was the value of several.
     leading : dict of str to int
         How often each channel or stage was the largest, in order of appearance.
+    told : tuple of str
+        The leading tags that the log names so far.
     """
 
     peak: float = 0.0
@@ -198,6 +250,7 @@ class OpenAlarm(OpenWindow):
     at_peak: tuple[str, ...] = ()
     tags_at_peak: tuple[str, ...] = ()
     leading: dict[str, int] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     def as_alarm(self, limit: float, most: int) -> TimedAlarm:
         """Return it as it is now, with at most `most` tags, as `apply` names them."""
@@ -226,11 +279,14 @@ class WatchMemory:
         The alarm that runs.
     stretch : OpenWindow, optional
         The stretch that goes on.
+    waiting : tuple of Happening
+        What happened after the last row that the rule has judged.
     """
 
     arrays: Arrays = field(default_factory=dict)
     alarm: OpenAlarm | None = None
     stretch: OpenWindow | None = None
+    waiting: tuple[Happening, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -243,8 +299,8 @@ class Hours:
         Hours since 1970, ascending.
     rows : array of int, shape (n,)
         Rows in each.
-    sums : array of shape (n, 2, p)
-        Sum of the residuals of each channel, and of their squares.
+    sums : array of shape (n, 3, p)
+        Sum of the residuals of each channel, of their squares, and how many there are.
     """
 
     hour: Ints
@@ -262,14 +318,19 @@ class WatchState:
     n_channels : int
         Channels of the rule.
 
+    Attributes
+    ----------
+    migrated : bool
+        Whether the file was of a version that had no log of alarms.
+
     Raises
     ------
     FileError
         If the file is no state, or was written by a newer version.
     """
 
-    def __init__(self, path: Path, n_channels: int) -> None:
-        self.path, self.n_channels = path, n_channels
+    def __init__(self, path: Path, n_channels: int = 0) -> None:
+        self.path, self.n_channels, self.migrated = path, n_channels, False
         with writing(path), self.intact():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(path, isolation_level=None)
@@ -295,12 +356,27 @@ class WatchState:
                 f"{self.path}: was written by a newer Sightline: use that version, or "
                 "name a new file with --state."
             )
+        elif version < SCHEMA:
+            self.migrated = True
 
-    def intact(self) -> Any:
-        """Turn an error of the database raised inside into a `FileError`."""
+    def migrate(self) -> None:
+        """Make a state of an earlier version one of this, within a transaction."""
+        for statement in _MIGRATION.split(";"):
+            self._db.execute(statement)
+        self._db.execute(f"PRAGMA user_version = {SCHEMA}")
+
+    def intact(self, *kinds: type[Exception]) -> Any:
+        """Turn an error of the database raised inside into a `FileError`.
+
+        Parameters
+        ----------
+        *kinds : type
+            Other errors that are turned as well.
+        """
         return damage(
             f"{self.path}: is no state of a watch",
             sqlite3.Error,
+            *kinds,
             advice="name another file with --state, or move this one away",
         )
 
@@ -322,18 +398,31 @@ class WatchState:
 
     # --- What it was made for ---------------------------------------------------------
 
+    @_decoding
     def about(self) -> dict[str, str]:
         """Return what the state was made for, by key."""
-        with self.intact():
-            return dict(self._db.execute("SELECT key, value FROM about").fetchall())
+        return dict(self._db.execute("SELECT key, value FROM about").fetchall())
 
     def set_about(self, values: Mapping[str, str]) -> None:
         """Write what the state was made for."""
         rows = list(values.items())
         self._db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", rows)
 
+    @_decoding
+    def rule_since(self) -> float:
+        """Return the last time before this rule began; minus infinity for the first."""
+        rules = json.loads(self.about().get("rules", "[]"))
+        since = rules[-1]["since"] if len(rules) > 1 else None
+        return -np.inf if since is None else float(since)
+
+    def begin_rule(self) -> None:
+        """Forget residuals of the rule before: a new one has others."""
+        nothing = np.zeros((3, self.n_channels), "<f8").tobytes()
+        self._db.execute("UPDATE hours SET sums = ?", (nothing,))
+
     # --- Files ------------------------------------------------------------------------
 
+    @_decoding
     def files(self) -> dict[str, SeenFile]:
         """Return the files that were looked at, by name."""
         rows = self._db.execute(
@@ -342,9 +431,7 @@ class WatchState:
         )
         names = [column[0] for column in rows.description]
         found = [dict(zip(names, row, strict=True)) for row in rows]
-        return {
-            row["name"]: SeenFile(**row | {"fate": Fate(row["fate"])}) for row in found
-        }
+        return {row["name"]: msgspec.convert(row, SeenFile) for row in found}
 
     def put_file(self, file: SeenFile) -> None:
         """Write what became of a file."""
@@ -355,6 +442,7 @@ class WatchState:
 
     # --- Rows -------------------------------------------------------------------------
 
+    @_decoding
     def runs(self) -> Floats:
         """Return first and last time of each continuous run, shape (n, 2)."""
         rows = self._db.execute("SELECT first, last FROM runs ORDER BY first")
@@ -364,11 +452,13 @@ class WatchState:
         """Write a run, or that it has grown."""
         self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?)", (first, last))
 
+    @_decoding
     def last_hour(self) -> int | None:
         """Return the hour of the last row; None before the first."""
         hour: int | None = self._db.execute("SELECT max(hour) FROM hours").fetchone()[0]
         return hour
 
+    @_decoding
     def hours(self, since: int = 0) -> Hours:
         """Return the rows of each hour from an hour on."""
         rows = self._db.execute(
@@ -377,14 +467,18 @@ class WatchState:
         return Hours(
             hour=np.array([row[0] for row in rows], np.int64),
             rows=np.array([row[1] for row in rows], np.int64),
-            sums=np.array([self._sums(row[2]) for row in rows]).reshape(
-                -1, 2, self.n_channels
+            sums=np.array([self._sums(row[2], row[1]) for row in rows]).reshape(
+                -1, 3, self.n_channels
             ),
         )
 
-    def _sums(self, blob: bytes) -> Floats:
-        return np.frombuffer(blob, "<f8").reshape(2, self.n_channels)
+    def _sums(self, blob: bytes, n_rows: int) -> Floats:
+        sums = np.frombuffer(blob, "<f8").reshape(-1, self.n_channels)
+        # States of earlier versions have no counts: every row had every residual.
+        counts = np.full((3 - len(sums), self.n_channels), float(n_rows))
+        return np.concatenate([sums, counts])
 
+    @_decoding
     def add_hour(self, hour: int, rows: Floats) -> None:
         """Add rows of one hour.
 
@@ -395,16 +489,89 @@ class WatchState:
             "SELECT rows, sums FROM hours WHERE hour = ?", (hour,)
         ).fetchone()
         n = 0 if known is None else known[0]
-        sums = np.zeros((2, self.n_channels)) if known is None else self._sums(known[1])
-        added = np.stack([rows, np.square(rows)], axis=1)
+        sums = np.zeros((3, self.n_channels))
+        if known is not None:
+            sums = self._sums(known[1], n)
+        is_number = ~np.isnan(rows)
+        numbers = np.where(is_number, rows, 0.0)
+        added = np.stack([numbers, np.square(numbers), is_number], axis=1)
         sums = np.cumsum(np.concatenate([sums[None], added]), axis=0)[-1]
         self._db.execute(
             "INSERT OR REPLACE INTO hours VALUES (?, ?, ?)",
             (hour, n + len(rows), sums.astype("<f8").tobytes()),
         )
 
-    # --- Alarms -----------------------------------------------------------------------
+    @_decoding
+    def unwatched(self, since: float = -np.inf) -> list[Unwatched]:
+        """Return the time that was not watched and ends after a time, in order."""
+        rows = self._db.execute(
+            "SELECT start, end, reason FROM unwatched WHERE end > ? ORDER BY start",
+            (max(since, -1e300),),
+        )
+        return [
+            Unwatched(float(start), float(end), NotWatched(why))
+            for start, end, why in rows
+        ]
 
+    def add_unwatched(self, span: Unwatched, step_s: float) -> None:
+        """Write time that was not watched; what goes on from the last span joins it."""
+        last = self._db.execute(
+            "SELECT start, end, reason FROM unwatched ORDER BY start DESC LIMIT 1"
+        ).fetchone()
+        start = span.start
+        if last and last[2] == span.reason and abs(last[1] - start) < 0.5 * step_s:
+            start = last[0]
+        self._db.execute(
+            "INSERT OR REPLACE INTO unwatched VALUES (?, ?, ?)",
+            (start, span.end, str(span.reason)),
+        )
+
+    # --- Alarms as they are, and the log ----------------------------------------------
+
+    @_decoding
+    def alarms(self, *, since: float = -np.inf) -> list[AlarmRecord]:
+        """Return the alarms that are open, or were after a time, in order of start."""
+        rows = self._db.execute(
+            "SELECT alarm FROM alarms WHERE is_open OR last >= ?", (max(since, -1e300),)
+        )
+        found = [msgspec.json.decode(text, type=AlarmRecord) for (text,) in rows]
+        return sorted(found, key=lambda one: (one.start, one.id))
+
+    def open_alarms(self) -> list[AlarmRecord]:
+        """Return the alarms that run or are shelved."""
+        return self.alarms(since=np.inf)
+
+    def n_changes(self) -> int:
+        """Return the number of the last line of the log."""
+        return int(self._db.execute("SELECT count(*) FROM changes").fetchone()[0])
+
+    def lines(self, after: int = 0) -> list[str]:
+        """Return the lines of the log after some, in order."""
+        rows = self._db.execute(
+            "SELECT line FROM changes WHERE seq > ? ORDER BY seq", (after,)
+        )
+        return [str(line) for (line,) in rows]
+
+    def put_changes(
+        self, changes: Sequence[AlarmChange], zone: str | None, now: float
+    ) -> None:
+        """Write what happened to alarms, and how they are now."""
+        written = iso_stamp(now, "UTC")
+        for seq, change in enumerate(changes, start=self.n_changes() + 1):
+            line = log_line(change, seq, written, zone)
+            text = json.dumps(line, ensure_ascii=False)
+            self._db.execute("INSERT INTO changes VALUES (?, ?)", (seq, text))
+            alarm = change.alarm
+            is_open = alarm.is_running or alarm.until is not None
+            last = alarm.start if alarm.end is None else alarm.end
+            self._db.execute(
+                "INSERT OR REPLACE INTO alarms VALUES (?, ?, ?, ?)",
+                (alarm.id, is_open, last, msgspec.json.encode(alarm).decode()),
+            )
+
+    # --- Alarms as the rule counts them -----------------------------------------------
+
+    @_decoding
     def episodes(self, since: float = -np.inf) -> list[TimedAlarm]:
         """Return the alarms that have ended, in order; those that last beyond a time.
 
@@ -420,12 +587,12 @@ class WatchState:
         )
         return [
             TimedAlarm(
-                start=start,
-                last=last,
-                rows=n,
-                peak=peak,
-                member=member,
-                tags=tuple(json.loads(tags)),
+                start=float(start),
+                last=float(last),
+                rows=int(n),
+                peak=float(peak),
+                member=str(member),
+                tags=msgspec.json.decode(tags, type=tuple[str, ...]),
             )
             for start, last, n, peak, member, tags in rows
         ]
@@ -445,39 +612,46 @@ class WatchState:
             ),
         )
 
+    @_decoding
     def stretches(self, since: float = -np.inf) -> list[AlarmWindow]:
         """Return the stretches that have ended and last beyond a time, in order."""
         rows = self._db.execute(
             "SELECT start, last, rows FROM stretches WHERE last >= ? ORDER BY start",
             (max(since, -1e300),),
         )
-        return [AlarmWindow(start=start, last=last, rows=n) for start, last, n in rows]
+        return [
+            AlarmWindow(start=float(start), last=float(last), rows=int(n))
+            for start, last, n in rows
+        ]
 
     def add_stretch(self, one: AlarmWindow) -> None:
         """Write a stretch that has ended."""
         row = (one.start, one.last, one.rows)
         self._db.execute("INSERT INTO stretches VALUES (?, ?, ?)", row)
 
+    @_decoding
     def live(self) -> WatchMemory:
         """Return what `put_live` wrote last, to the last bit."""
-        row = self._db.execute("SELECT arrays, alarm, stretch FROM live").fetchone()
+        row = self._db.execute("SELECT * FROM live").fetchone()
         if row is None:
             return WatchMemory()
-        with np.load(io.BytesIO(row[0]), allow_pickle=False) as file:
+        with np.load(io.BytesIO(row[1]), allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
-        alarm, stretch = msgspec.json.decode(row[1]), msgspec.json.decode(row[2])
+        alarm, stretch, *rest = (msgspec.json.decode(text) for text in row[2:])
         return WatchMemory(
             arrays=arrays,
             alarm=msgspec.convert(alarm, OpenAlarm | None),
             stretch=msgspec.convert(stretch, OpenWindow | None),
+            waiting=msgspec.convert(rest[0] if rest else (), tuple[Happening, ...]),
         )
 
     def put_live(self, live: WatchMemory) -> None:
         """Write what is needed to go on with the next row."""
         buffer = io.BytesIO()
         np.savez(buffer, **live.arrays)  # type: ignore[arg-type]
-        parts = (msgspec.json.encode(part) for part in (live.alarm, live.stretch))
+        rest = live.alarm, live.stretch, live.waiting
+        parts = (msgspec.json.encode(part) for part in rest)
         self._db.execute(
-            "INSERT OR REPLACE INTO live VALUES (1, ?, ?, ?)",
+            "INSERT OR REPLACE INTO live VALUES (1, ?, ?, ?, ?)",
             (buffer.getvalue(), *(part.decode() for part in parts)),
         )

@@ -1,35 +1,44 @@
 """The last seven days of a watch: alarms, promise and drift, and the files of them."""
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from sightline._version import __version__
-from sightline.data.zones import iso_stamp, local_seconds, stamp, zone_words
-from sightline.files import reading, staged_file, writing
+from sightline.data.validity import NotWatched, Unwatched
+from sightline.data.zones import local_seconds, stamp, zone_words
+from sightline.files import staged_file
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
-from sightline.operation.apply import MOST_TAGS, MOVED, Alarm, ResidualDrift, drift_to
+from sightline.operation.alarm_files import number_of, state_words
+from sightline.operation.alarms import KINDS, AlarmKind, AlarmRecord
+from sightline.operation.apply import MOST_TAGS, MOVED, ResidualDrift, drift_to
 from sightline.operation.watch_state import (
     AlarmWindow,
     Fate,
     Hours,
+    OpenAlarm,
+    OpenWindow,
     TimedAlarm,
     WatchState,
 )
 from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
-from sightline.text import duration, number, per_day, plural, share
+from sightline.text import duration, names, number, per_day, plural, share
 
 WEEK_H: Final = 7 * 24
 # Tags whose drift is listed.
 MOST_DRIFTS: Final = 20
+# Times not watched that are named.
+MOST_SPANS: Final = 4
+# A promise is judged if at least this share of the time was watched.
+LEAST_WATCHED: Final = 0.5
 # Share of time in alarm, in budgets, above which a sentence warns.
 MUCH_TIME: Final = 2.0
 _STYLES: Final = ("page.css", "tables.css", "print.css")
@@ -57,6 +66,25 @@ class Day:
     share: float
 
 
+class Band(NamedTuple):
+    """A piece of a band of time.
+
+    Parameters
+    ----------
+    kind : str
+        ``"unwatched"`` or ``"alarm"``.
+    left, width : float
+        Percent of the whole.
+    text : str
+        What it is.
+    """
+
+    kind: str
+    left: float
+    width: float
+    text: str
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Week:
     """What happened in the last seven days before the last row.
@@ -74,9 +102,17 @@ class Week:
     alarms : tuple of TimedAlarm
         Alarms that last into these days, in order; the last may still run.
     stretches : tuple of AlarmWindow
-        Stretches in alarm, also of a member of the rule that is shelved.
+        Stretches in alarm, also of what is out of service.
     is_running : bool
         Whether the last alarm still runs.
+    unwatched : tuple of Unwatched
+        Time of these days that was not watched, gaps between files included.
+    since : float
+        From here on there could have been rows: the first hour, or the first row ever.
+    judged : float
+        From here on the promise counts: the hour after which the rule began.
+    records : tuple of AlarmRecord
+        Alarms of all kinds that were open in these days, in order of their start.
     """
 
     made: MadeRule
@@ -88,30 +124,68 @@ class Week:
     alarms: tuple[TimedAlarm, ...]
     stretches: tuple[AlarmWindow, ...]
     is_running: bool
+    unwatched: tuple[Unwatched, ...] = ()
+    since: float = 0.0
+    judged: float = 0.0
+    records: tuple[AlarmRecord, ...] = ()
 
     @classmethod
-    def of(cls, state: WatchState, made: MadeRule, zone: str | None) -> "Week | None":
-        """Return the last seven days of a state; None before the first row."""
-        last_hour = state.last_hour()
-        if last_hour is None:
+    def of(
+        cls,
+        state: WatchState,
+        made: MadeRule,
+        zone: str | None,
+        *,
+        until: float | None = None,
+        running: tuple[OpenAlarm | None, OpenWindow | None] | None = None,
+    ) -> "Week | None":
+        """Return the last seven days of a state; None before the first row.
+
+        Parameters
+        ----------
+        state : WatchState
+            The state.
+        made : MadeRule
+            The rule.
+        zone : str, optional
+            See above.
+        until : float, optional
+            The end of these days, a full hour; by default that of the last row read,
+            watched or not.
+        running : (OpenAlarm, OpenWindow), optional
+            What runs; by default what the state says.
+        """
+        runs = state.runs()
+        if not len(runs):
             return None
+        step = made.rule.step_s or 1.0
+        last = float(runs[-1, 1]) if until is None else until - step
+        last_hour = int(last // 3600)
         first = last_hour - WEEK_H + 1
-        live, begin = state.live(), 3600.0 * first
+        begin = 3600.0 * first
         alarms, stretches = state.episodes(begin), state.stretches(begin)
-        if live.alarm is not None:
-            alarms.append(live.alarm.as_alarm(made.rule.limit, MOST_TAGS))
-        if live.stretch is not None:
-            stretches.append(live.stretch.so_far())
+        if running is None:
+            live = state.live()
+            running = live.alarm, live.stretch
+        alarm, stretch = running
+        if alarm is not None:
+            alarms.append(alarm.as_alarm(made.rule.limit, MOST_TAGS))
+        if stretch is not None:
+            stretches.append(stretch.so_far())
         return cls(
+            unwatched=unwatched_time(state, step, begin),
+            since=max(begin, float(runs[0, 0])),
             made=made,
             zone=zone,
             begin=begin,
             end=3600.0 * (last_hour + 1),
-            last=float(state.runs()[-1, 1]),
+            last=last,
             hours=state.hours(first),
             alarms=tuple(alarms),
             stretches=tuple(stretches),
-            is_running=live.alarm is not None,
+            is_running=alarm is not None,
+            judged=3600.0 * np.ceil(state.rule_since() / 3600),
+            records=tuple(state.alarms(since=begin)),
         )
 
     @property
@@ -126,15 +200,17 @@ class Week:
 
     @cached_property
     def load(self) -> AlarmLoad:
-        """What alarms cost over these days."""
-        return self.load_between(self.begin, self.end, int(self.hours.rows.sum()))
+        """What alarms cost over these days, as far as they are of this rule."""
+        begin = max(self.begin, self.judged)
+        rows = self.hours.rows[3600.0 * self.hours.hour >= begin]
+        return self.load_between(begin, self.end, int(rows.sum()))
 
     def load_between(self, begin: float, end: float, n_rows: int) -> AlarmLoad:
         """Return what alarms cost over some time.
 
         An alarm counts 1 where it starts, and 1 more for every full unit (see `Delays`)
-        that it stands, there where the unit is full. The alarm of a shelved member
-        counts as standing until it ends.
+        that it stands, there where the unit is full. The alarm of what is
+        out of service counts as standing until it ends.
 
         Parameters
         ----------
@@ -166,9 +242,103 @@ class Week:
         return self.made.promise.interval(self.load.days or 0.0)
 
     @property
+    def watched_share(self) -> float:
+        """Share of the time that the promise counts that was watched."""
+        seconds = self.last + self.step_s - max(self.since, self.judged)
+        return min((self.load.days or 0.0) * DAY_S / max(seconds, self.step_s), 1.0)
+
+    @property
+    def out_since(self) -> Unwatched | None:
+        """The time up to the last row that is not watched; None if that row was."""
+        last = self.unwatched[-1] if self.unwatched else None
+        return last if last is not None and last.end > self.last else None
+
+    @property
     def kept(self) -> Kept:
-        """What became of the promise."""
+        """What became of the promise; unjudged if less than half was watched."""
+        if self.watched_share < LEAST_WATCHED:
+            return Kept.UNJUDGED
         return kept_promise(self.made.promise, self.load)
+
+    def state_line(self) -> str | None:
+        """Return in one line that an alarm runs or nothing is watched; else None."""
+        running = {one.kind: one for one in self.records if one.is_running}
+        missing = running.get(AlarmKind.NO_DATA)
+        if self.out_since is not None or missing is not None:
+            start = min(
+                one.start for one in (self.out_since, missing) if one is not None
+            )
+            why = AlarmKind.NO_DATA if self.out_since is None else self.out_since.reason
+            return f"NOT WATCHED since {stamp(start, self.zone)}: {why}."
+        if (out := running.get(AlarmKind.RULE_OUT)) is not None:
+            since = stamp(out.start, self.zone)
+            return f"NOT WATCHED since {since}: {AlarmKind.RULE_OUT}."
+        if self.is_running:
+            alarm = self.alarms[-1]
+            tags = (
+                running[AlarmKind.ANOMALY].tags
+                if AlarmKind.ANOMALY in running
+                else alarm.tags
+            )
+            return f"RUNNING since {stamp(alarm.start, self.zone)}: {names(tags)}."
+        return None
+
+    def running(self, *, shelved: bool = False) -> list[AlarmRecord]:
+        """Return the alarms that run, the highest priority first, shelved or not."""
+        found = [one for one in self.records if one.is_running]
+        found = [one for one in found if (one.until is not None) == shelved]
+        return sorted(found, key=lambda one: (one.priority, one.start))
+
+    def service_lines(self) -> list[str]:
+        """Return what is out of service or shelved, a sentence each."""
+        found = [
+            f"{one.kind.capitalize()}: {one.text(self.zone)}."
+            for one in self.running()
+            if one.kind is not AlarmKind.ANOMALY
+        ]
+        for one in self.running(shelved=True):
+            by = f" (by {one.by})" if one.by else ""
+            found.append(f"Shelved{by}: {one.text(self.zone)}.")
+        return found
+
+    def bands(self) -> list[Band]:
+        """Return these days as bands of a picture: not watched, and in alarm."""
+        width = max(self.end - self.begin, 1.0)
+
+        def band(kind: str, start: float, end: float, text: str) -> Band:
+            left = max(start - self.begin, 0.0) / width
+            right = min(end - self.begin, width) / width
+            return Band(kind, 100 * left, 100 * max(right - left, 0.002), text)
+
+        found = [
+            band("unwatched", one.start, one.end, str(one.reason))
+            for one in self.unwatched
+        ]
+        if self.since > self.begin:
+            found.append(band("unwatched", self.begin, self.since, "no row yet"))
+        return found + [
+            band("alarm", one.start, one.end or self.end, one.text(self.zone))
+            for one in self.records
+            if one.kind is AlarmKind.ANOMALY
+        ]
+
+    def watched_words(self) -> str:
+        """Return how much of the time was watched, and which was not, in words."""
+        hours = (self.load.days or 0.0) * 24
+        total = (self.last + self.step_s - self.since) / 3600
+        told = f"{hours:.1f} of {total:.1f} hours watched"
+        longest = sorted(self.unwatched, key=lambda one: one.start - one.end)
+        chosen = sorted(longest[:MOST_SPANS], key=lambda one: one.start)
+        spans = [
+            f"{stamp(max(one.start, self.begin), self.zone)} to "
+            f"{stamp(one.end, self.zone)} ({one.reason})"
+            for one in chosen
+        ]
+        if not spans:
+            return f"{told}."
+        more = len(self.unwatched) - len(chosen)
+        rest = f", and {plural(more, 'shorter time')}" if more else ""
+        return f"{told}; not watched: {'; '.join(spans)}{rest}."
 
     @cached_property
     def days(self) -> tuple[Day, ...]:
@@ -176,8 +346,14 @@ class Week:
         begins = np.asarray(3600.0 * self.hours.hour, np.float64)
         day = np.floor(local_seconds(begins, self.zone) / DAY_S).astype(np.int64)
         found = []
-        for value in np.unique(day).tolist():
+        last = np.floor(local_seconds(np.array([self.last]), self.zone) / DAY_S)
+        # A day on which nothing was watched is listed too.
+        for value in range(int(day[0]) if len(day) else int(last[0]), int(last[0]) + 1):
             of_day = day == value
+            if not of_day.any():
+                date = stamp(value * DAY_S)[:10]
+                found.append(Day(date=date, hours=0.0, alarms=0, share=0.0))
+                continue
             n_rows = int(self.hours.rows[of_day].sum())
             load = self.load_between(
                 float(begins[of_day][0]), float(begins[of_day][-1]) + 3600.0, n_rows
@@ -195,7 +371,7 @@ class Week:
     @cached_property
     def drift(self) -> ResidualDrift | None:
         """Drift since the rule was made; None if the rule does not say how it was."""
-        n, (sums, squares) = int(self.hours.rows.sum()), self.hours.sums.sum(axis=0)
+        sums, squares, counts = self.hours.sums.sum(axis=0)
         then = () if self.made.origin is None else self.made.origin.calm
         now = [
             replace(
@@ -204,7 +380,12 @@ class Week:
                 calm_square=max(square / n - 2 * one.mean * total / n + one.mean**2, 0)
                 / one.spread**2,
             )
-            for one, total, square in zip(then, sums, squares, strict=False)
+            # A tag without any residual stays where it was.
+            if n
+            else one
+            for one, total, square, n in zip(
+                then, sums, squares, counts.tolist(), strict=False
+            )
         ]
         return drift_to(now, then) if then else None
 
@@ -217,8 +398,12 @@ class Week:
             f"({per_day(load.alarms_per_day or 0)} a day), promised {low:.0f} to "
             f"{high:.0f}; in alarm {share(load.share_of_time, 1)} of the time."
         )
-        found = [told]
-        if self.kept is Kept.BROKEN:
+        found = [told, self.watched_words()]
+        if self.kept is Kept.UNJUDGED:
+            found.append(
+                "The promise is not judged: less than half of the time was watched."
+            )
+        elif self.kept is Kept.BROKEN:
             found.append(
                 "The promise is broken: there are more alarms than it allows. Look at "
                 "the drift of the tags below; `sightline commission --calm` on later "
@@ -235,10 +420,36 @@ class Week:
             found.append(
                 f"Time in alarm is above twice the budget of {share(budget.share, 1)}."
             )
-        if self.is_running:
-            since = stamp(self.alarms[-1].start, self.zone)
-            found.append(f"An alarm runs since {since}.")
         return found
+
+
+def unwatched_time(
+    state: WatchState, step_s: float, since: float = -np.inf
+) -> tuple[Unwatched, ...]:
+    """Return the time not watched that lasts beyond a time, gaps between files too."""
+    gaps = [
+        Unwatched(float(end) + step_s, float(start), NotWatched.NO_DATA)
+        for (_, end), (start, _) in pairwise(state.runs().tolist())
+        if start > since
+    ]
+    every = sorted([*gaps, *state.unwatched(since)], key=lambda one: one.start)
+    return tuple(_joined(every, step_s))
+
+
+def _joined(spans: Sequence[Unwatched], step_s: float) -> Iterator[Unwatched]:
+    """Yield spans in order, those that touch and have one reason as one."""
+    last: Unwatched | None = None
+    for span in spans:
+        if last is not None and (
+            span.reason is last.reason and span.start <= last.end + 0.5 * step_s
+        ):
+            last = replace(last, end=max(last.end, span.end))
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
 
 
 def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
@@ -250,7 +461,9 @@ def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
 # --- Files ----------------------------------------------------------------------------
 
 
-def write_page(week: Week, notices: Sequence[str], path: Path) -> None:
+def write_page(
+    week: Week, off: Sequence[AlarmKind], notices: Sequence[str], path: Path
+) -> None:
     """Write the page of the week: self-contained HTML."""
     import jinja2
 
@@ -274,7 +487,11 @@ def write_page(week: Week, notices: Sequence[str], path: Path) -> None:
     text = environment.from_string(template).render(
         week=week,
         notices=notices,
-        alarms=week.alarms[::-1],
+        off=off,
+        running=week.running(),
+        shelved=week.running(shelved=True),
+        past=[one for one in week.records[::-1] if not one.is_running],
+        state_words=state_words,
         most=max([1, *(day.alarms for day in week.days)]),
         drift=week.drift,
         most_drifts=MOST_DRIFTS,
@@ -294,38 +511,76 @@ def write_metrics(
     rule = f'rule="{_escaped(made.rule.name)}"'
     lines: list[str] = []
 
-    def add(name: str, kind: str, text: str, value: float) -> None:
-        head = f"# HELP sightline_{name} {text}\n# TYPE sightline_{name} {kind}\n"
-        lines.append(f"{head}sightline_{name}{{{rule}}} {value:.10g}")
+    def add(name: str, kind: str, text: str, *values: tuple[str, float]) -> None:
+        lines.append(f"# HELP sightline_{name} {text}\n# TYPE sightline_{name} {kind}")
+        lines.extend(
+            f"sightline_{name}{{{rule}{labels}}} {value:.10g}"
+            for labels, value in values
+        )
 
-    add("alarms_total", "counter", "Alarms that have ended.", len(state.episodes()))
+    def one(name: str, kind: str, text: str, value: float) -> None:
+        add(name, kind, text, ("", value))
+
+    step = made.rule.step_s or 1.0
+    failures = number_of(state, "hook_failures")
+    one("alarms_total", "counter", "Alarms that have ended.", len(state.episodes()))
+    one("log_lines_total", "counter", "Lines of the log.", state.n_changes())
+    one("hook_failures_total", "counter", "Failures of --on-alarm.", failures)
+    seconds = float(state.hours().rows.sum()) * step
+    one("watched_seconds_total", "counter", "Time watched.", seconds)
+    missed = dict.fromkeys(NotWatched, 0.0)
+    for span in unwatched_time(state, step):
+        missed[span.reason] += span.end - span.start
+    reasons = [(f',reason="{why}"', value) for why, value in missed.items()]
+    add("unwatched_seconds_total", "counter", "Time not watched.", *reasons)
+    running = [alarm for alarm in state.open_alarms() if alarm.is_running]
+    active = {(kind, facts.priority): 0 for kind, facts in KINDS.items()}
+    active[AlarmKind.ANOMALY, KINDS[AlarmKind.ANOMALY].priority - 1] = 0
+    for alarm in running:
+        if alarm.until is None:
+            key = alarm.kind, alarm.priority
+            active[key] = active.get(key, 0) + 1
+    counts = [(f',kind="{k}",priority="{p}"', n) for (k, p), n in active.items()]
+    add("alarms_active", "gauge", "Alarms that run and are not shelved.", *counts)
+    n_shelved = sum(alarm.until is not None for alarm in running)
+    one("alarms_shelved", "gauge", "Alarms and tags that are shelved.", n_shelved)
+    n_out = sum(alarm.kind is AlarmKind.OUT for alarm in running)
+    one("units_out_of_service", "gauge", "Tags that the rule goes without.", n_out)
     fates = [file.fate for file in state.files().values()]
     for fate in Fate:
-        add(f"files_{fate}", "gauge", f"Files that are {fate}.", fates.count(fate))
-    if week is not None:
-        load, (low, high) = week.load, week.promised
-        broken = int(week.kept is Kept.BROKEN)
-        for name, text, value in (
-            ("last_row_seconds", "Time of the last row.", week.last),
-            ("alarm_running", "Whether an alarm runs.", int(week.is_running)),
-            ("week_days", "Days with rows of the last 7.", load.days or 0),
-            ("week_alarms", "Alarms of the last 7 days.", load.alarms),
-            ("week_promised_low", "Fewest alarms promised (90%).", low),
-            ("week_promised_high", "Most alarms promised (90%).", high),
-            ("week_alarm_share", "Share of time in alarm.", load.share_of_time),
-            ("week_promise_broken", "Whether the promise is broken.", broken),
-        ):
-            add(name, "gauge", text, value)
+        one(f"files_{fate}", "gauge", f"Files that are {fate}.", fates.count(fate))
+    for name, text, value in [] if week is None else _week_figures(week):
+        one(name, "gauge", text, value)
     tags = () if week is None or week.drift is None else week.drift.tags
     if tags:
+        shifts = [
+            (f',tag="{_escaped(tag.channel)}"', tag.shift)
+            for tag in sorted(tags, key=lambda tag: tag.channel)
+        ]
         text = "Mean of a residual since commissioning, in spreads of train."
-        lines.append(f"# HELP sightline_tag_shift {text}")
-        lines.append("# TYPE sightline_tag_shift gauge")
-    for tag in sorted(tags, key=lambda tag: tag.channel):
-        labels = f'{rule},tag="{_escaped(tag.channel)}"'
-        lines.append(f"sightline_tag_shift{{{labels}}} {tag.shift:.10g}")
+        add("tag_shift", "gauge", text, *shifts)
     with staged_file(path) as partial:
         partial.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _week_figures(week: Week) -> list[tuple[str, str, float]]:
+    """Return name, help and value of each metric of a week."""
+    load, (low, high) = week.load, week.promised
+    broken = int(week.kept is Kept.BROKEN)
+    good = week.out_since.start if week.out_since else week.last
+    return [
+        ("last_row_seconds", "Time of the last row.", week.last),
+        ("last_good_row_seconds", "Time up to which rows were watched.", good),
+        ("watching", "Whether the last row was watched.", int(not week.out_since)),
+        ("alarm_running", "Whether an alarm of the rule runs.", int(week.is_running)),
+        ("week_days", "Watched days of the last 7.", load.days or 0),
+        ("week_watched_share", "Share of time watched.", week.watched_share),
+        ("week_alarms", "Alarms of the last 7 days.", load.alarms),
+        ("week_promised_low", "Fewest alarms promised (90%).", low),
+        ("week_promised_high", "Most alarms promised (90%).", high),
+        ("week_alarm_share", "Share of time in alarm.", load.share_of_time),
+        ("week_promise_broken", "Whether the promise is broken.", broken),
+    ]
 
 
 def _escaped(text: str) -> str:
@@ -337,60 +592,3 @@ def _escaped(text: str) -> str:
     'a \\"b\\"'
     """
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def write_lines(
-    alarms: Sequence[TimedAlarm], rule: Rule, zone: str | None, path: Path
-) -> str | None:
-    """Append the alarms that are not in a file of JSON lines yet.
-
-    The file must be the beginning of what all alarms make; a line that was cut short is
-    completed. Otherwise it is written again. So it never has an alarm twice.
-
-    Parameters
-    ----------
-    alarms : sequence of TimedAlarm
-        All alarms that have ended, in order.
-    rule : Rule
-        Whose alarms they are.
-    zone : str, optional
-        Zone of times.
-    path : Path
-        The file.
-
-    Returns
-    -------
-    str or None
-        A sentence if the file was written again.
-    """
-    wanted = "".join(
-        json.dumps(alarm_line(alarm, rule, zone), ensure_ascii=False) + "\n"
-        for alarm in alarms
-    ).encode()
-    given = b""
-    if path.is_file():
-        with reading(path):
-            given = path.read_bytes()
-    if wanted.startswith(given):
-        if len(wanted) > len(given) or not path.exists():
-            with writing(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with path.open("ab") as file:
-                    file.write(wanted[len(given) :])
-        return None
-    with staged_file(path) as partial:
-        partial.write_bytes(wanted)
-    return f"{path.name}: held other lines than the state and was written again."
-
-
-def alarm_line(alarm: TimedAlarm, rule: Rule, zone: str | None) -> dict[str, object]:
-    """Return an alarm as one JSON line has it: the rule, and a row of alarms.csv."""
-    row = Alarm(
-        start=iso_stamp(alarm.start, zone),
-        end=iso_stamp(alarm.last, zone),
-        seconds=alarm.last - alarm.start + (rule.step_s or 0.0),
-        peak=float(f"{alarm.peak:.4g}"),
-        member=alarm.member,
-        tags=alarm.tags,
-    )
-    return {"rule": rule.name, **asdict(row)}

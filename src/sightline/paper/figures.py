@@ -13,7 +13,7 @@ from sightline.data.arrays import Floats
 from sightline.figures import Figure
 from sightline.paper.study import PaperStudy, space_of, texts
 from sightline.paper.tables import agreement_of
-from sightline.report import print_style as style
+from sightline.report import print_figures as style
 from sightline.text import drawable, names, short
 
 if TYPE_CHECKING:

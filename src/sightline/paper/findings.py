@@ -7,6 +7,7 @@ alarms, compactness, rankings and agreement (1, 3, 6 and 7).
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
 from functools import partial
 from importlib.resources import files
 from itertools import combinations, permutations
@@ -23,8 +24,7 @@ from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.judgement.ladder import causes
 from sightline.judgement.verdicts import Verdict
 from sightline.metrics.ranking import rank_correlation
-from sightline.paper.example_attacks import is_missed
-from sightline.paper.study import FindingTrial, PaperStudy, Upheld, space_of
+from sightline.paper.study import PaperStudy, is_missed, space_of
 from sightline.show.phrases import one_line
 from sightline.show.printed import render
 from sightline.text import names
@@ -56,6 +56,33 @@ _ROUNDING = 1e-9
 # Finding 7.
 FEWEST_ATTACKS = 5
 N_ATTACK_DRAWS = 1000
+
+
+class Upheld(StrEnum):
+    """Whether a finding holds."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    OPEN = "cannot be judged"
+
+
+@dataclass(frozen=True)
+class FindingTrial:
+    """The outcome of a finding in one place.
+
+    Parameters
+    ----------
+    where : str
+        A testbed, or two testbeds, by title.
+    outcome : Upheld
+        Whether the finding holds there.
+    sentence : str
+        The reason, with the numbers of the study.
+    """
+
+    where: str
+    outcome: Upheld
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,20 +1,28 @@
-"""A study as the paper presents it: titles, captions, order, trials of findings."""
+"""A study as the paper presents it: order, titles, texts, and example attacks."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
+from itertools import permutations
 
 import numpy as np
 
-from sightline.comparison.joint import JointVerdict, joint_verdicts
-from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
+from sightline.comparison.runs import (
+    DetectorRuns,
+    JointVerdict,
+    TestbedRuns,
+    group_runs,
+    joint_verdicts,
+    telemetry_of,
+)
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
 from sightline.evaluation.result import SegmentResult
 from sightline.figures import Figure
+from sightline.judgement.judge import telemetry_finding
+from sightline.judgement.verdicts import Verdict
 from sightline.show.phrases import Phrase, filled
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
@@ -23,33 +31,6 @@ from sightline.testbeds import list_testbeds
 _PAPER_ORDER = ("swat", "wadi", "hai")
 # Titles of cards that are too long for an axis or a narrow column.
 SHORT = {"var": "VAR", "pca": "PCA"}
-
-
-class Upheld(StrEnum):
-    """Whether a finding holds."""
-
-    HOLDS = "holds"
-    FAILS = "does not hold"
-    OPEN = "cannot be judged"
-
-
-@dataclass(frozen=True)
-class FindingTrial:
-    """The outcome of a finding in one place.
-
-    Parameters
-    ----------
-    where : str
-        A testbed, or two testbeds, by title.
-    outcome : Upheld
-        Whether the finding holds there.
-    sentence : str
-        The reason, with the numbers of the study.
-    """
-
-    where: str
-    outcome: Upheld
-    sentence: str
 
 
 class PaperStudy:
@@ -113,7 +94,7 @@ class PaperStudy:
         """Return the attacks of a detector's first seed with their joint verdicts.
 
         The verdict is the one in view of all detectors of the testbed
-        (`sightline.comparison.joint`), and the sentence says what they add.
+        (`sightline.comparison.runs`), and the sentence says what they add.
         """
         return tuple(
             replace(
@@ -215,11 +196,6 @@ def texts() -> dict[str, dict[str, str]]:
     return msgspec.toml.decode(path.read_bytes(), type=dict[str, dict[str, str]])
 
 
-def caption(table: str, **phrases: Phrase) -> Phrase:
-    """Return the caption of a table, with its fields filled in."""
-    return filled(texts()["tables"][table], **phrases)
-
-
 def note(name: str, **phrases: Phrase) -> Phrase:
     """Return a note of ``texts/captions.toml``, with its fields filled in."""
     return filled(texts()["notes"][name], **phrases)
@@ -231,3 +207,185 @@ def _unambiguous(titles: dict[str, str]) -> dict[str, str]:
     return {
         name: name if counts[title] > 1 else title for name, title in titles.items()
     }
+
+
+# ---- one attack for each of the paper's four questions, chosen by rule ---------------
+
+# Verdicts of attacks that no repair shows.
+NO_EVIDENCE = (Verdict.WEAK_EVIDENCE, Verdict.NOT_IN_TELEMETRY)
+# An attack's AUC is clearly above chance from the first value on, and near chance up to
+# the second.
+CLEAR_AUC = 0.7
+NEAR_CHANCE = 0.6
+
+
+def is_missed(segment: SegmentResult) -> bool:
+    """Return whether a verdict says that the attack was missed."""
+    return segment.verdict not in (None, Verdict.DETECTED, Verdict.UNDECIDED)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One attack as the residuals of one detector show it.
+
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The detector on the testbed.
+    segment : SegmentResult
+        The attack, of the first seed, with the verdict in view of all detectors of the
+        testbed (`sightline.comparison.runs`) and a sentence that says so.
+    telemetry : str
+        What the telemetry says of the attack, the same for all detectors.
+    """
+
+    runs: DetectorRuns
+    segment: SegmentResult
+    telemetry: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleCase:
+    """The answer to one question.
+
+    Parameters
+    ----------
+    question : str
+        The question.
+    lines : tuple of tuple of Example
+        Rows of the table, each with one detector or several; empty without an example.
+    is_of_all : bool
+        Whether the line is about all detectors of a testbed.
+    remark : str, optional
+        Name of the note on how the example differs from the paper's.
+    """
+
+    question: str
+    lines: tuple[tuple[Example, ...], ...] = ()
+    is_of_all: bool = False
+    remark: str | None = None
+
+
+def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
+    """Return the clearest attack for each question, if there is any.
+
+    Verdicts are those of all detectors of a testbed together.
+
+    - No evidence: no repair shows the attack, for as many as possible of the detectors
+      with a verdict; of these attacks the one with the lowest median AUC.
+    - Local: detected in a smaller residual space and diluted in a larger one, the
+      largest gap in AUC first; else near chance and uncovered in the larger one; else
+      diluted alone.
+    - Threshold: verdict threshold and an AUC of at least `CLEAR_AUC`; the least covered
+      first, then the highest AUC.
+    - Drift: verdict drift; D_eff below 0 first, then the SDR nearest 0.
+
+    Parameters
+    ----------
+    study : PaperStudy
+        The results; verdicts are those of each detector's first seed.
+
+    Returns
+    -------
+    tuple of ExampleCase
+        Four, in this order. A case without an example has no lines.
+    """
+    judged = {
+        (runs.testbed, runs.label): (runs, study.judged(runs)) for runs in study.runs
+    }
+    attacks = []
+    for testbed in study.testbeds:
+        for attack in study.on(testbed).attacks:
+            telemetry = telemetry_finding(telemetry_of(attack))
+            attacks.append(
+                [
+                    Example(runs, segments[attack.places[label]], telemetry)
+                    for (place, label), (runs, segments) in judged.items()
+                    if place == testbed and label in attack.places
+                ]
+            )
+    return (
+        _without_evidence(attacks),
+        _local(attacks),
+        _single(
+            "Is the threshold the bottleneck?",
+            attacks,
+            lambda s: s.verdict == Verdict.THRESHOLD and s.auc >= CLEAR_AUC,
+            order=lambda s: (s.coverage, -s.auc),
+            as_in_paper=lambda s: s.coverage == 0,
+            remark="threshold",
+        ),
+        _single(
+            "Is drift hiding the attack?",
+            attacks,
+            lambda s: s.verdict == Verdict.DRIFT,
+            order=lambda s: ((s.d_eff or 0.0) >= 0, abs(s.sdr or 0.0)),
+            as_in_paper=lambda s: (s.d_eff or 0.0) < 0,
+            remark="drift",
+        ),
+    )
+
+
+def _without_evidence(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
+    """Return the attack that no repair shows, for the largest share of detectors."""
+    question = "Is there residual evidence?"
+    candidates: list[tuple[float, float, int, list[Example], int]] = []
+    for attack in attacks:
+        judged = [one for one in attack if one.segment.verdict is not None]
+        without = [one for one in judged if one.segment.verdict in NO_EVIDENCE]
+        if without:
+            share = len(without) / len(judged)
+            auc = float(np.median([example.segment.auc for example in without]))
+            candidates.append((-share, auc, len(candidates), without, len(judged)))
+    if not candidates:
+        return ExampleCase(question=question)
+    *_, without, n_judged = min(candidates, key=lambda item: item[:3])
+    is_of_all = len(without) == n_judged > 1
+    return ExampleCase(question=question, lines=(tuple(without),), is_of_all=is_of_all)
+
+
+def _local(attacks: Sequence[Sequence[Example]]) -> ExampleCase:
+    """Return an attack that a smaller space detects and a larger one loses."""
+    question = "Is the evidence local?"
+    candidates = []
+    for number, attack in enumerate(attacks):
+        for small, large in permutations(attack, 2):
+            sizes = [one.runs.evaluation.stream.p for one in (small, large)]
+            is_other_space = space_of(small.runs) != space_of(large.runs)
+            if sizes[0] >= sizes[1] or not is_other_space:
+                continue
+            a, b = small.segment, large.segment
+            is_diluted = b.verdict == Verdict.DILUTED
+            is_lost = is_missed(b) and b.auc <= NEAR_CHANCE and b.coverage == 0
+            if a.verdict == Verdict.DETECTED and (is_diluted or is_lost):
+                gap = a.auc - b.auc
+                candidates.append((not is_diluted, -gap, number, small, large))
+    if candidates:
+        *_, small, large = min(candidates, key=lambda item: item[:3])
+        return ExampleCase(question=question, lines=((small,), (large,)))
+    return _single(
+        question,
+        attacks,
+        lambda s: s.verdict == Verdict.DILUTED,
+        order=lambda s: (s.coverage, s.auc),
+        as_in_paper=lambda s: False,
+        remark="local",
+    )
+
+
+def _single(
+    question: str,
+    attacks: Sequence[Sequence[Example]],
+    is_example: Callable[[SegmentResult], bool],
+    *,
+    order: Callable[[SegmentResult], tuple[float, float]],
+    as_in_paper: Callable[[SegmentResult], bool],
+    remark: str,
+) -> ExampleCase:
+    """Return the example that is first in an order, remarked if not as in the paper."""
+    examples = [one for attack in attacks for one in attack if is_example(one.segment)]
+    if not examples:
+        return ExampleCase(question=question)
+    best = min(examples, key=lambda example: order(example.segment))
+    unlike = None if as_in_paper(best.segment) else remark
+    return ExampleCase(question=question, lines=((best,),), remark=unlike)

@@ -2,9 +2,9 @@
 
 import csv
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -12,20 +12,20 @@ from sightline.comparison.compare import Agreement, Comparison, why_undefined
 from sightline.comparison.differences import PAIRED_FIGURES
 from sightline.comparison.runs import DetectorRuns, TestbedRuns
 from sightline.evaluation.localisation import Method, Moment
-from sightline.evaluation.result import Evaluation
-from sightline.figures import FIGURES, Figure, FigureEntry, MeasuredOn
+from sightline.evaluation.result import SegmentResult
+from sightline.figures import FIGURES, Figure, MeasuredOn
 from sightline.figures import published as published_entries
-from sightline.metrics.alarm_figures import AlarmFigure
-from sightline.metrics.localisation import LocalisationFigure, LocalisationFigures
-from sightline.paper.example_attacks import case_table
 from sightline.paper.study import (
+    Example,
+    ExampleCase,
     PaperStudy,
-    caption,
     card_of,
     card_of_runs,
+    choose_cases,
     note,
     plant_of,
     space_of,
+    texts,
 )
 from sightline.show import phrases
 from sightline.show.comparison import (
@@ -36,7 +36,7 @@ from sightline.show.comparison import (
     pairs_of,
     transfer_columns,
 )
-from sightline.show.phrases import EMPTY, FORMATS, Phrase, filled, words
+from sightline.show.phrases import EMPTY, FORMATS, SYMBOLS, Phrase, filled, words
 from sightline.show.printed import (
     Group,
     PaperTable,
@@ -46,14 +46,16 @@ from sightline.show.printed import (
     text_cell,
 )
 from sightline.show.table import Column, Columns, TableCell
+from sightline.text import names
 
-RANGE = ("", "low", "high")
+ENDS = ("low", "high")
+RANGE = ("", *ENDS)
 # A compactness below this share of all others is set in bold: it marks another kind of
 # residual space. The paper sets two of three such values in bold.
 DISTINCT_COMPACTNESS = 0.5
 P = Phrase("p", "$p$")
 RHO = Phrase("rho", r"$\rho$")
-N = Phrase("n", "$n$")
+LENGTH = Phrase("W", "$W$")
 _SCORES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL)
 # The paper's columns of alarms are at a limit that 1% of the attack-free test rows
 # exceed, so they are compared with these (docs/paper.md).
@@ -100,46 +102,151 @@ _SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.RECAL
 # The paper's tables that come with the package.
 PUBLISHED = ("main", "full", "cross_testbed_ranking", "detectors", "testbeds")
 
+T = TypeVar("T")
+
 
 def all_tables(
     study: PaperStudy, compared: Comparison
 ) -> tuple[list[PaperTable], list[str]]:
     """Return the tables that have rows, and a notice for each that has none."""
+    results, alarms = "it needs results", "it needs attacks and --metrics"
+    shared = "it needs two detectors of one testbed that share an attack"
+    printed = "it needs a detector of the paper on a testbed of the paper"
     needs = (
-        (testbed_table(study), "it needs results"),
-        (detector_table(study), "it needs results"),
-        (main_table(study), "it needs results"),
-        (supplementary_table(study, compared), "it needs results"),
-        (
-            found_table(study, compared),
-            "it needs attacks judged by the present rules",
-        ),
+        (testbed_table(study), results),
+        (detector_table(study), results),
+        (main_table(study), results),
+        (supplementary_table(study, compared), results),
+        (found_table(study, compared), "it needs attacks judged by the present rules"),
         (case_table(study), "it needs an attack with a verdict"),
-        (
-            transfer_table(study, compared),
-            "it needs at least two testbeds",
-        ),
-        (
-            agreement_table(study, compared),
-            why_undefined(compared.agreement),
-        ),
-        (
-            difference_table(study, compared),
-            "it needs two detectors of one testbed that share an attack",
-        ),
-        (alarm_table(study), "it needs attacks and --metrics"),
-        (score_table(study), "it needs attacks and --metrics"),
+        (transfer_table(study, compared), "it needs at least two testbeds"),
+        (agreement_table(study, compared), why_undefined(compared.agreement)),
+        (difference_table(study, compared), shared),
+        (alarm_table(study), alarms),
+        (score_table(study), alarms),
         (localisation_table(study), "it needs attacks with known targets"),
-        (
-            printed_values_table(study),
-            "it needs a detector of the paper on a testbed of the paper",
-        ),
+        (printed_values_table(study), printed),
     )
-    skipped = [(table.name, need) for table, need in needs if not table.n_rows]
     return (
         [table for table, _ in needs if table.n_rows],
-        [f"Skipped table '{name}': {need}." for name, need in skipped],
+        [
+            f"Skipped table '{table.name}': {need}."
+            for table, need in needs
+            if not table.n_rows
+        ],
     )
+
+
+# ---- what tables are made of ---------------------------------------------------------
+
+
+def _table(
+    name: str, columns: Columns[Any], groups: tuple[Group, ...], **more: Any
+) -> PaperTable:
+    """Return a table; what `PaperTable` does not take fills fields of its caption."""
+    options = {k: more.pop(k) for k in ("grouped_by", "notes", "wide") if k in more}
+    caption = filled(texts()["tables"][name], **more)
+    return PaperTable(
+        name=name, caption=caption, columns=columns, groups=groups, **options
+    )
+
+
+def _by_testbed(
+    study: PaperStudy, records_on: Callable[[str], Iterable[Any]]
+) -> tuple[Group, ...]:
+    """Return a group with the title of each testbed that has records."""
+    groups = (
+        Group(name=t, title=study.testbed_title(t), records=tuple(records_on(t)))
+        for t in study.testbeds
+    )
+    return tuple(group for group in groups if group.records)
+
+
+def _detector(study: PaperStudy) -> Column[DetectorRuns]:
+    """Return the column with the title of a detector."""
+    return Column(
+        "detector",
+        "Detector",
+        lambda runs: text_cell(runs.label, study.detector_title(runs.label)),
+    )
+
+
+def _csv_only(key: str, value: Callable[[T], object]) -> Column[T]:
+    """Return a column of one value that is in CSV alone."""
+    return Column(key, get=lambda one: TableCell(values=(value(one),)), is_shown=False)
+
+
+def _number(
+    key: str,
+    header: str | Phrase,
+    value: Callable[[T], float | None],
+    how: Callable[[float | None], Phrase],
+) -> Column[T]:
+    """Return a column of numbers, printed by a function of `phrases`."""
+    return Column(key, header, lambda one: number_cell(value(one), how), "r")
+
+
+def _span(
+    key: str,
+    header: str | Phrase,
+    values: Callable[[T], Sequence[float]],
+    how: Callable[[float], Phrase],
+) -> Column[T]:
+    """Return a column of the lowest and the highest of several numbers."""
+    return Column(
+        key, header, lambda one: range_cell(values(one), how), "r", parts=ENDS
+    )
+
+
+def _figure(
+    figure: Figure,
+    *,
+    header: Figure | None = None,
+    bold: Callable[[DetectorRuns], bool] = lambda runs: False,
+    mark: Callable[[DetectorRuns], Phrase] = lambda runs: EMPTY,
+    with_range: bool = True,
+    is_shown: bool = True,
+) -> Column[DetectorRuns]:
+    """Return the column of a figure over seeds: its mean, and in brackets its range.
+
+    CSV has mean, lowest and highest. The range is not shown if all seeds agree in the
+    printed digits.
+
+    Parameters
+    ----------
+    figure, header : Figure
+        The figure, and the one whose name is above the column; by default the same.
+    bold, mark : callable
+        Whether the mean is bold, and what follows it.
+    with_range, is_shown : bool
+        Whether the range, and the column, is shown.
+    """
+    how = FORMATS[FIGURES[figure].style]
+
+    def get(runs: DetectorRuns) -> TableCell:
+        spread = runs.spread(figure)
+        if spread is None:
+            return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
+        mean, low, high = map(how, (spread.mean, spread.low, spread.high))
+        printed = (mean.bold() if bold(runs) else mean) + mark(runs)
+        if with_range:
+            printed = phrases.ranged(printed, low, high)
+        return TableCell(values=(spread.mean, spread.low, spread.high), printed=printed)
+
+    title = figure_header(header or figure)
+    return Column(figure, title, get, "r", parts=RANGE, is_shown=is_shown)
+
+
+def _n_seeds(runs: DetectorRuns) -> int:
+    return len(runs.results)
+
+
+def _seeds_note(study: PaperStudy) -> Phrase:
+    """Return what the brackets mean, if any detector has several seeds."""
+    if not study.has_seeds:
+        return EMPTY
+    n = range_cell([_n_seeds(runs) for runs in study.runs], phrases.whole).printed
+    return words(" ") + note("seeds", n=n or EMPTY)
 
 
 # ---- testbeds and detectors ----------------------------------------------------------
@@ -162,42 +269,27 @@ def testbed_table(study: PaperStudy) -> PaperTable:
     def streams(testbed: str) -> list[Any]:
         return [result.evaluation.stream for result in study.on(testbed).results]
 
-    ends = ("low", "high")
+    def rates(testbed: str) -> list[float]:
+        return [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams(testbed)]
+
     columns: Columns[str] = (
         Column("testbed", "Testbed", lambda t: text_cell(t, study.testbed_title(t))),
-        Column(
+        _span(
             "n_test",
             "Test length",
-            lambda t: range_cell([s.n_test for s in streams(t)], phrases.thousands),
-            "r",
-            parts=ends,
+            lambda t: [s.n_test for s in streams(t)],
+            phrases.thousands,
         ),
-        Column(
-            "attack_rate",
-            "Attack rate",
-            lambda t: range_cell(
-                [s.n_attack / max(s.n_test - s.n_ignored, 1) for s in streams(t)],
-                phrases.percent,
-            ),
-            "r",
-            parts=ends,
-        ),
-        Column(
+        _span("attack_rate", "Attack rate", rates, phrases.percent),
+        _span(
             "n_segments",
             "Processed seg.",
-            lambda t: range_cell([s.n_segments for s in streams(t)], phrases.whole),
-            "r",
-            parts=ends,
+            lambda t: [s.n_segments for s in streams(t)],
+            phrases.whole,
         ),
     )
-    return PaperTable(
-        name="testbeds",
-        caption=caption("testbeds"),
-        columns=columns,
-        groups=one_group(study.testbeds),
-        grouped_by=None,
-        wide=False,
-    )
+    groups = one_group(study.testbeds)
+    return _table("testbeds", columns, groups, grouped_by=None, wide=False)
 
 
 def detector_table(study: PaperStudy) -> PaperTable:
@@ -234,83 +326,11 @@ def detector_table(study: PaperStudy) -> PaperTable:
         Column("p", P, dimensions, "c", parts=tuple(study.testbeds)),
     )
     titles = [words(study.testbed_title(testbed)) for testbed in study.testbeds]
-    return PaperTable(
-        name="detectors",
-        caption=caption("detectors", p=P, plants=phrases.joined(titles, " / ")),
-        columns=columns,
-        groups=one_group(study.detectors),
-        grouped_by=None,
-    )
+    plants, groups = phrases.joined(titles, " / "), one_group(study.detectors)
+    return _table("detectors", columns, groups, grouped_by=None, p=P, plants=plants)
 
 
 # ---- figures of each detector on each testbed ----------------------------------------
-
-
-def detector_column(study: PaperStudy) -> Column[DetectorRuns]:
-    """Return the column with the title of a detector."""
-    return Column(
-        "detector",
-        "Detector",
-        lambda runs: text_cell(runs.label, study.detector_title(runs.label)),
-    )
-
-
-N_SEEDS: Column[DetectorRuns] = Column(
-    "n_seeds", get=lambda runs: TableCell(values=(len(runs.results),)), is_shown=False
-)
-
-
-def figure_cell(
-    runs: DetectorRuns, figure: Figure, *, bold: bool = False, mark: Phrase = EMPTY
-) -> TableCell:
-    """Return a figure over seeds: its mean, and in brackets its range.
-
-    Parameters
-    ----------
-    runs : DetectorRuns
-        The seeds.
-    figure : Figure
-        The figure.
-    bold : bool
-        Whether the mean is bold.
-    mark : Phrase
-        What follows the mean.
-
-    Returns
-    -------
-    TableCell
-        Its values are mean, lowest and highest. The range is not shown if all seeds
-        agree in the printed digits.
-    """
-    spread, how = runs.spread(figure), FORMATS[FIGURES[figure].style]
-    if spread is None:
-        return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
-    middle = (how(spread.mean).bold() if bold else how(spread.mean)) + mark
-    printed = phrases.ranged(middle, how(spread.low), how(spread.high))
-    return TableCell(values=(spread.mean, spread.low, spread.high), printed=printed)
-
-
-def _figure_column(figure: Figure, *, is_shown: bool = True) -> Column[DetectorRuns]:
-    """Return the column of a figure over seeds."""
-    return Column(
-        figure,
-        figure_header(figure),
-        lambda runs: figure_cell(runs, figure),
-        "r",
-        parts=RANGE,
-        is_shown=is_shown,
-    )
-
-
-def _by_testbed(
-    study: PaperStudy, records_on: Callable[[str], Iterable[Any]]
-) -> tuple[Group, ...]:
-    """Return a group with the title of each testbed that has records."""
-    groups = (
-        Group(name=t, title=study.testbed_title(t), records=tuple(records_on(t)))
-        for t in study.testbeds
-    )
-    return tuple(group for group in groups if group.records)
 
 
 def main_table(study: PaperStudy) -> PaperTable:
@@ -333,47 +353,33 @@ def main_table(study: PaperStudy) -> PaperTable:
 
     def bold(figure: Figure) -> Column[DetectorRuns]:
         labels = {t: _outstanding(figure, study.on(t)) for t in study.testbeds}
-        return Column(
-            figure,
-            figure_header(figure),
-            lambda r: figure_cell(r, figure, bold=r.label in labels[r.testbed]),
-            "r",
-            parts=RANGE,
-        )
+        return _figure(figure, bold=lambda runs: runs.label in labels[runs.testbed])
 
-    def drift(runs: DetectorRuns) -> TableCell:
-        mark = phrases.DAGGER if runs.is_mean_dominated else EMPTY
-        if not study.has_seeds:
-            inner = figure_cell(runs, robust).printed or EMPTY
-            mark = filled(" ({robust})", robust=inner) + mark
-        return figure_cell(runs, Figure.D_DRIFT, mark=mark)
+    def mark(runs: DetectorRuns) -> Phrase:
+        dagger = phrases.DAGGER if runs.is_mean_dominated else EMPTY
+        if study.has_seeds:
+            return dagger
+        inner = FORMATS[FIGURES[robust].style](runs.mean(robust))
+        return filled(" ({robust})", robust=inner) + dagger
 
+    drift = Figure.D_DRIFT if study.has_seeds else robust
     columns: Columns[DetectorRuns] = (
-        detector_column(study),
+        _detector(study),
         *map(bold, _SCORES),
-        Column(
-            Figure.D_DRIFT,
-            figure_header(Figure.D_DRIFT if study.has_seeds else robust),
-            drift,
-            "r",
-            parts=RANGE,
-        ),
-        _figure_column(robust, is_shown=study.has_seeds),
-        Column(
-            "mean_dominated",
-            get=lambda runs: TableCell(values=(runs.is_mean_dominated,)),
-            is_shown=False,
-        ),
+        _figure(Figure.D_DRIFT, header=drift, mark=mark),
+        _figure(robust, is_shown=study.has_seeds),
+        _csv_only("mean_dominated", lambda runs: runs.is_mean_dominated),
         bold(Figure.COMPACTNESS),
-        _figure_column(Figure.MEDIAN_D_FULL),
-        N_SEEDS,
+        _figure(Figure.MEDIAN_D_FULL),
+        _csv_only("n_seeds", _n_seeds),
     )
-    return PaperTable(
-        name="main",
-        caption=caption("main", dagger=phrases.DAGGER, seeds=_seeds_note(study)),
-        columns=columns,
-        groups=_by_testbed(study, lambda t: study.on(t).detectors),
+    return _table(
+        "main",
+        columns,
+        _by_testbed(study, lambda t: study.on(t).detectors),
         notes=(note("bold"),),
+        dagger=phrases.DAGGER,
+        seeds=_seeds_note(study),
     )
 
 
@@ -390,15 +396,6 @@ def _outstanding(figure: Figure, runs: TestbedRuns) -> set[str]:
         return {label for mean, label in ordered if mean == ordered[-1][0]}
     is_distinct = ordered[0][0] < DISTINCT_COMPACTNESS * ordered[1][0]
     return {ordered[0][1]} if is_distinct else set()
-
-
-def _seeds_note(study: PaperStudy) -> Phrase:
-    """Return what the brackets mean, if any detector has several seeds."""
-    if not study.has_seeds:
-        return EMPTY
-    counts = [len(runs.results) for runs in study.runs]
-    n = range_cell(counts, phrases.whole).printed or EMPTY
-    return words(" ") + note("seeds", n=n)
 
 
 def supplementary_table(study: PaperStudy, compared: Comparison) -> PaperTable:
@@ -431,10 +428,8 @@ def supplementary_table(study: PaperStudy, compared: Comparison) -> PaperTable:
 
     def uncertainty(figure: Figure) -> Column[DetectorRuns]:
         def get(runs: DetectorRuns) -> TableCell:
-            evaluations = [result.evaluation for result in runs.results]
-            floors = [
-                f.value for e in evaluations if (f := (e.floor or {}).get(figure))
-            ]
+            known = (result.evaluation.floor or {} for result in runs.results)
+            floors = [floor.value for one in known if (floor := one.get(figure))]
             interval = ranges.get((runs.testbed, runs.label, figure.value))
             low, high = interval or (None, None)
             return TableCell(values=(low, high, max(floors, default=None)))
@@ -442,17 +437,14 @@ def supplementary_table(study: PaperStudy, compared: Comparison) -> PaperTable:
         parts = ("interval_low", "interval_high", "floor")
         return Column(figure, get=get, parts=parts, is_shown=False)
 
-    return PaperTable(
-        name="supplementary",
-        caption=caption("supplementary", seeds=_seeds_note(study)),
-        columns=(
-            detector_column(study),
-            *map(_figure_column, _SUPPLEMENT),
-            *map(uncertainty, _UNCERTAIN),
-            N_SEEDS,
-        ),
-        groups=_by_testbed(study, lambda t: study.on(t).detectors),
+    columns = (
+        _detector(study),
+        *map(_figure, _SUPPLEMENT),
+        *map(uncertainty, _UNCERTAIN),
+        _csv_only("n_seeds", _n_seeds),
     )
+    groups = _by_testbed(study, lambda t: study.on(t).detectors)
+    return _table("supplementary", columns, groups, seeds=_seeds_note(study))
 
 
 # ---- the paper's printed values ------------------------------------------------------
@@ -519,25 +511,11 @@ def printed_values_table(study: PaperStudy) -> PaperTable:
     def in_paper(runs: DetectorRuns) -> dict[str, float]:
         return published_figures(runs.testbed, runs.detector) or {}
 
-    def mean(runs: DetectorRuns, figure: Figure) -> TableCell:
-        cell, spread = figure_cell(runs, figure), runs.spread(figure)
-        how = FORMATS[FIGURES[figure].style]
-        return TableCell(
-            values=cell.values, printed=how(spread.mean if spread else None)
-        )
-
     def columns_of(figure: Figure) -> Iterator[Column[DetectorRuns]]:
         # Of drift the robust one is enough to read.
         is_shown = figure is not Figure.D_DRIFT
         entry = FIGURES[figure]
-        yield Column(
-            figure,
-            figure_header(figure),
-            lambda runs: mean(runs, figure),
-            "r",
-            parts=RANGE,
-            is_shown=is_shown,
-        )
+        yield _figure(figure, with_range=False, is_shown=is_shown)
         yield Column(
             f"{figure}_paper",
             Phrase("paper", r"\emph{paper}"),
@@ -546,16 +524,10 @@ def printed_values_table(study: PaperStudy) -> PaperTable:
             is_shown=is_shown,
         )
 
-    return PaperTable(
-        name="main_beside_paper",
-        caption=caption("main_beside_paper"),
-        columns=(
-            detector_column(study),
-            *(column for figure in _PRINTED for column in columns_of(figure)),
-        ),
-        groups=_by_testbed(
-            study, lambda t: [runs for runs in study.on(t).detectors if in_paper(runs)]
-        ),
+    return _table(
+        "main_beside_paper",
+        (_detector(study), *(one for figure in _PRINTED for one in columns_of(figure))),
+        _by_testbed(study, lambda t: filter(in_paper, study.on(t).detectors)),
     )
 
 
@@ -581,18 +553,21 @@ def transfer_table(study: PaperStudy, compared: Comparison) -> PaperTable:
         detectors that both have; ``rho``, from -1 to 1, empty for fewer than three;
         ``p_value`` and ``p_exact``, two-sided (exact for at most seven detectors).
     """
-    figures = dict.fromkeys(row.figure for row in compared.transfer)
-    groups = {f: [row for row in compared.transfer if row.figure == f] for f in figures}
-    return PaperTable(
-        name="cross_testbed_ranking",
-        caption=caption("cross_testbed_ranking", n=N, rho=RHO, p=P),
-        columns=transfer_columns(study.testbed_title),
-        groups=tuple(
+    by_figure: dict[str, list[Any]] = {}
+    for row in compared.transfer:
+        by_figure.setdefault(row.figure, []).append(row)
+    return _table(
+        "cross_testbed_ranking",
+        transfer_columns(study.testbed_title),
+        tuple(
             Group(name=figure, title="", records=tuple(rows))
-            for figure, rows in groups.items()
+            for figure, rows in by_figure.items()
         ),
         grouped_by=None,
         wide=False,
+        n=Phrase("n", "$n$"),
+        rho=RHO,
+        p=P,
     )
 
 
@@ -629,7 +604,7 @@ def agreement_table(study: PaperStudy, compared: Comparison) -> PaperTable:
             printed = phrases.ranged(*(phrases.fixed(rho, 2) for rho in rhos))
             return TableCell(values=(*rhos, row.n_matched), printed=printed)
 
-        parts = ("rho", "low", "high", "n_attacks")
+        parts = ("rho", *ENDS, "n_attacks")
         return Column(other, words(study.short_title(other)), get, "r", parts=parts)
 
     def records(testbed: str) -> list[tuple[str, str]]:
@@ -639,12 +614,12 @@ def agreement_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     detector: Column[tuple[str, str]] = Column(
         "detector", "Detector", lambda r: text_cell(r[1], study.short_title(r[1]))
     )
-    seeds = words(" and its range" if study.has_seeds else "")
-    return PaperTable(
-        name="agreement",
-        caption=caption("agreement", rho=RHO, seeds=seeds),
-        columns=(detector, *map(with_detector, study.detectors)),
-        groups=_by_testbed(study, records),
+    return _table(
+        "agreement",
+        (detector, *map(with_detector, study.detectors)),
+        _by_testbed(study, records),
+        rho=RHO,
+        seeds=words(" and its range" if study.has_seeds else ""),
     )
 
 
@@ -669,18 +644,19 @@ def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     PaperTable
         Grouped by testbed. Columns in CSV: ``testbed``, ``first``, ``second``,
         ``n_attacks`` (that both have), ``n_alone_first`` and ``n_alone_second``; for
-        each figure ``_difference``, ``_low`` and ``_high`` (its 95% interval), ``_p``,
+        each figure ``_difference``, ``_low`` and ``_high`` (its interval), ``_p``,
         ``_p_adjusted``, ``_better``, ``_worse``, ``_same`` (attacks), ``_detectable``,
         ``_n_needed``; see `sightline.comparison.differences.Difference`.
     """
     pairs = pairs_of(compared)
-    return PaperTable(
-        name="differences",
-        caption=caption("differences"),
-        columns=difference_columns(
-            PAIRED_FIGURES, _SHOWN_DIFFERENCES, study.short_title
+    return _table(
+        "differences",
+        difference_columns(
+            PAIRED_FIGURES,
+            (compared.primary, *_SHOWN_DIFFERENCES),
+            study.short_title,
         ),
-        groups=_by_testbed(
+        _by_testbed(
             study, lambda t: [pair for pair in pairs if first_of(pair).testbed == t]
         ),
         notes=(note("differences"),),
@@ -706,20 +682,11 @@ def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
         ``alarms_per_day`` and ``share_in_alarm``, of attack-free time;
         ``is_standing``.
     """
-    return PaperTable(
-        name="found",
-        caption=caption("found"),
-        # The testbed is the name of the group; the last two repeat others in words.
-        columns=detection_columns(study.detector_title)[1:-2],
-        groups=_by_testbed(
-            study,
-            lambda t: [
-                row
-                for row in compared.detections
-                if row.testbed == t and row.found is not None
-            ],
-        ),
-    )
+    known = [row for row in compared.detections if row.found is not None]
+    # The testbed is the name of the group; the last two repeat others in words.
+    columns = detection_columns(study.detector_title)[1:-2]
+    groups = _by_testbed(study, lambda t: [row for row in known if row.testbed == t])
+    return _table("found", columns, groups)
 
 
 # ---- figures under published names, and localisation ---------------------------------
@@ -748,15 +715,11 @@ _MOMENTS = {Moment.FIRST_ALARM: "first alarm", Moment.ATTACK: "attack"}
 
 
 class Measured(NamedTuple):
-    """Figures of one detector from one source, by key: one mapping for each seed."""
+    """Figures of one detector, of something: by key, one mapping for each seed."""
 
     runs: DetectorRuns
-    source: str
-    blocks: Sequence[Mapping[str, AlarmFigure]]
-
-
-def _evaluations(runs: DetectorRuns) -> list[Evaluation]:
-    return [result.evaluation for result in runs.results]
+    of: tuple[str, ...]
+    seeds: Sequence[Mapping[str, Any]]
 
 
 def alarm_table(study: PaperStudy) -> PaperTable:
@@ -776,68 +739,42 @@ def alarm_table(study: PaperStudy) -> PaperTable:
     of_rules = {
         source
         for runs in study.runs
-        for evaluation in _evaluations(runs)
-        for source in evaluation.alarm_metrics or {}
+        for result in runs.results
+        for source in result.evaluation.alarm_metrics or {}
         if source not in _SOURCES
     }
     sources = ("own_rule", "probe", *sorted(of_rules))
-    entries = published_entries(MeasuredOn.ALARMS)
-    return _published_table(study, "alarm_metrics", sources, entries)
+    return _published_table(study, "alarm_metrics", sources, MeasuredOn.ALARMS)
 
 
 def score_table(study: PaperStudy) -> PaperTable:
     """Return the same of the score metrics, of energy and of each own score."""
-    entries = published_entries(MeasuredOn.SCORE)
-    return _published_table(study, "score_metrics", ("score", "energy"), entries)
+    sources = ("score", "energy")
+    return _published_table(study, "score_metrics", sources, MeasuredOn.SCORE)
 
 
 def _published_table(
-    study: PaperStudy, name: str, sources: Sequence[str], entries: Sequence[FigureEntry]
+    study: PaperStudy, name: str, sources: Sequence[str], measured_on: MeasuredOn
 ) -> PaperTable:
     """Return the figures of some sources, for all detectors that have them."""
 
     def records(testbed: str) -> Iterator[Measured]:
         for runs in study.on(testbed).detectors:
+            metrics = [r.evaluation.alarm_metrics or {} for r in runs.results]
             for source in sources:
-                of_seeds = ((e.alarm_metrics or {}) for e in _evaluations(runs))
-                blocks = [b for one in of_seeds if (b := one.get(source))]
-                if blocks:
-                    yield Measured(runs, source, blocks)
+                title = _SOURCES.get(source, source)
+                yield Measured(
+                    runs, (title,), [s for one in metrics if (s := one.get(source))]
+                )
 
-    def column(entry: FigureEntry) -> Column[Measured]:
-        def get(measured: Measured) -> TableCell:
-            figures = [b[entry.key] for b in measured.blocks if entry.key in b]
-            if entry.needs_floor:
-                figures = [figure for figure in figures if figure.floor is not None]
-            return _with_floor(figures)
-
-        return Column(
-            entry.key, words(entry.name), get, "r", parts=PARTS, is_shown=entry.in_print
-        )
-
-    columns: Columns[Measured] = (
-        detector_column(study).over(lambda m: m.runs),
-        Column("of", "Of", lambda m: _SOURCES.get(m.source, m.source)),
-        *map(column, entries),
-        Column(
-            "n_seeds", get=lambda m: TableCell(values=(len(m.blocks),)), is_shown=False
+    columns = (
+        Column[Measured]("of", "Of", lambda m: m.of[0]),
+        *(
+            _with_floor(e.key, e.name, needs_floor=e.needs_floor, is_shown=e.in_print)
+            for e in published_entries(measured_on)
         ),
     )
-    return PaperTable(
-        name=name,
-        caption=caption(name),
-        columns=columns,
-        groups=_by_testbed(study, records),
-    )
-
-
-class Located(NamedTuple):
-    """How well one way points at attacked tags: figures of each seed."""
-
-    runs: DetectorRuns
-    method: Method
-    moment: Moment
-    figures: Sequence[LocalisationFigures]
+    return _measured_table(study, name, columns, records)
 
 
 def localisation_table(study: PaperStudy) -> PaperTable:
@@ -853,62 +790,165 @@ def localisation_table(study: PaperStudy) -> PaperTable:
         ``n_seeds``.
     """
 
-    def records(testbed: str) -> Iterator[Located]:
+    def records(testbed: str) -> Iterator[Measured]:
         for runs in study.on(testbed).detectors:
-            of_seeds = [e.localisation for e in _evaluations(runs) if e.localisation]
-            for method in _METHODS:
-                for moment in _MOMENTS:
-                    by_moment = (one.figures.get(method, {}) for one in of_seeds)
-                    figures = [f for one in by_moment if (f := one.get(moment))]
-                    if figures:
-                        yield Located(runs, method, moment, figures)
+            located = [r.evaluation.localisation for r in runs.results]
+            for method, by in _METHODS.items():
+                figures = [one.figures.get(method, {}) for one in located if one]
+                for moment, at in _MOMENTS.items():
+                    seeds = [vars(f) for one in figures if (f := one.get(moment))]
+                    yield Measured(runs, (by, at), seeds)
 
-    def column(hit: str) -> Column[Located]:
-        return Column(
-            hit,
-            words(_HITS[hit]),
-            lambda r: _with_floor([v for f in r.figures if (v := getattr(f, hit))]),
-            "r",
-            parts=PARTS,
-        )
-
-    columns: Columns[Located] = (
-        detector_column(study).over(lambda r: r.runs),
-        Column("method", "By", lambda r: _METHODS[r.method]),
-        Column("moment", "At", lambda r: _MOMENTS[r.moment]),
-        Column(
-            "n_attacks",
-            "Attacks",
-            lambda r: number_cell(r.figures[0].n_attacks, phrases.whole),
-            "r",
+    columns = (
+        Column[Measured]("method", "By", lambda m: m.of[0]),
+        Column[Measured]("moment", "At", lambda m: m.of[1]),
+        _number(
+            "n_attacks", "Attacks", lambda m: m.seeds[0]["n_attacks"], phrases.whole
         ),
-        *map(column, _HITS),
-        Column(
-            "n_seeds", get=lambda r: TableCell(values=(len(r.figures),)), is_shown=False
-        ),
+        *(_with_floor(key, title) for key, title in _HITS.items()),
     )
-    return PaperTable(
-        name="localisation",
-        caption=caption("localisation"),
-        columns=columns,
-        groups=_by_testbed(study, records),
+    return _measured_table(study, "localisation", columns, records)
+
+
+def _measured_table(
+    study: PaperStudy,
+    name: str,
+    columns: Columns[Measured],
+    records: Callable[[str], Iterable[Measured]],
+) -> PaperTable:
+    """Return a table of the records that have figures."""
+    return _table(
+        name,
+        (
+            _detector(study).over(lambda m: m.runs),
+            *columns,
+            _csv_only("n_seeds", lambda m: len(m.seeds)),
+        ),
+        _by_testbed(study, lambda t: [one for one in records(t) if one.seeds]),
     )
 
 
-def _with_floor(figures: Iterable[AlarmFigure | LocalisationFigure]) -> TableCell:
-    """Return the mean over seeds, with the highest floor in brackets."""
-    known = [figure for figure in figures if figure.value is not None]
-    if not known:
-        return TableCell(values=(None,) * len(PARTS), printed=phrases.UNKNOWN)
-    value = float(np.mean([f.value for f in known if f.value is not None]))
-    floors = [f.floor.value for f in known if f.floor]
-    ends = [f.interval for f in known if f.interval]
-    floor = max(floors, default=None)
-    is_score = abs(value) <= 1 and (floor is None or abs(floor) <= 1)
-    how = phrases.fixed if is_score else phrases.compact
-    printed = how(value)
-    if floor is not None:
-        printed = printed + words(" (") + how(floor) + words(")")
-    low = min((end[0] for end in ends), default=None)
-    high = max((end[1] for end in ends), default=None)
-    return TableCell(values=(value, floor, low, high), printed=printed)
+def _with_floor(
+    key: str, title: str, *, needs_floor: bool = False, is_shown: bool = True
+) -> Column[Measured]:
+    """Return the mean of a figure over seeds, with the highest floor in brackets."""
+
+    def get(measured: Measured) -> TableCell:
+        figures = [figure for one in measured.seeds if (figure := one.get(key))]
+        known = [
+            one
+            for one in figures
+            if one.value is not None and (one.floor or not needs_floor)
+        ]
+        if not known:
+            return TableCell(values=(None,) * len(PARTS), printed=phrases.UNKNOWN)
+        value = float(np.mean([one.value for one in known]))
+        floor = max((one.floor.value for one in known if one.floor), default=None)
+        ends = [one.interval for one in known if one.interval]
+        is_score = abs(value) <= 1 and (floor is None or abs(floor) <= 1)
+        how = phrases.fixed if is_score else phrases.compact
+        printed = how(value)
+        if floor is not None:
+            printed = printed + words(" (") + how(floor) + words(")")
+        low = min((end[0] for end in ends), default=None)
+        high = max((end[1] for end in ends), default=None)
+        return TableCell(values=(value, floor, low, high), printed=printed)
+
+    return Column(key, words(title), get, "r", parts=PARTS, is_shown=is_shown)
+
+
+# ---- example attacks -----------------------------------------------------------------
+
+# A row of the table: a case, and one detector or several on its attack.
+Line = tuple[ExampleCase, Sequence[Example]]
+
+
+def case_table(study: PaperStudy) -> PaperTable:
+    """Return the values behind each case; no rows where no attack has a verdict.
+
+    Questions without an example, and examples unlike the paper's, are named in the
+    notes.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``question``; ``attack_testbed`` and ``attack_id``;
+        ``detectors``; ``length_low`` and ``length_high``, rows of the attack; ``auc``,
+        ``coverage``, ``sdr`` and ``d_eff`` as in ``segments.csv``, medians over
+        detectors; ``verdict``, of all detectors together; ``confidence``, the lowest;
+        ``sentence``.
+    """
+    has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
+    cases = choose_cases(study) if has_verdicts else ()
+    remarks = [note(case.remark) for case in cases if case.remark is not None]
+    notes = [note("cases", length=LENGTH), *remarks]
+    unanswered = [case.question for case in cases if not case.lines]
+    if unanswered:
+        notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
+    lines = one_group((case, line) for case in cases for line in case.lines)
+    columns = _case_columns(study)
+    return _table("attack_cases", columns, lines, grouped_by=None, notes=tuple(notes))
+
+
+def _case_columns(study: PaperStudy) -> Columns[Line]:
+    """Return the columns: the attack, its detectors, and medians over them."""
+    two_digits = partial(phrases.fixed, digits=2)
+
+    def segments(row: Line) -> list[SegmentResult]:
+        return [example.segment for example in row[1]]
+
+    def median(name: str) -> Callable[[Line], float | None]:
+        def get(row: Line) -> float | None:
+            values = [getattr(segment, name) for segment in segments(row)]
+            known = [value for value in values if value is not None]
+            return float(np.median(known)) if known else None
+
+        return get
+
+    def attack(row: Line) -> TableCell:
+        testbed, id = row[1][0].runs.testbed, row[1][0].segment.id
+        return TableCell(f"{study.testbed_title(testbed)}, segment {id}", (testbed, id))
+
+    def detectors(row: Line) -> TableCell:
+        labels = [example.runs.label for example in row[1]]
+        titles = names([study.detector_title(label) for label in labels])
+        title = "all detectors (median)" if row[0].is_of_all else titles
+        return text_cell(names(labels), title)
+
+    def sdr(row: Line) -> TableCell:
+        value, is_usable = median("sdr")(row), any(s.sdr_usable for s in segments(row))
+        shown = phrases.powers(value if is_usable else None)
+        return TableCell(values=(value,), printed=shown)
+
+    def least_sure(row: Line) -> float | None:
+        known = [s.confidence for s in segments(row) if s.confidence is not None]
+        return min(known, default=None)
+
+    def sentence(row: Line) -> TableCell:
+        first = row[1][0]
+        if len(row[1]) == 1:
+            return text_cell(first.segment.sentence)
+        nothing = "None of the repairs makes this attack stand out in these residuals."
+        return text_cell(f"{nothing} {first.telemetry}")
+
+    return (
+        Column("question", "Question", lambda r: r[0].question, "p{2.1cm}"),
+        Column(
+            "attack", "Testbed / segment", attack, "p{2.0cm}", parts=("testbed", "id")
+        ),
+        Column("detectors", "Detector", detectors, "p{1.6cm}"),
+        _span(
+            "length", LENGTH, lambda r: [s.length for s in segments(r)], phrases.whole
+        ),
+        _number("auc", "AUC", median("auc"), phrases.fixed),
+        _number("coverage", words("p99 cov."), median("coverage"), two_digits),
+        Column("sdr", "SDR", sdr, "r"),
+        _number("d_eff", SYMBOLS["D_eff"], median("d_eff"), phrases.powers),
+        Column(
+            "verdict",
+            "Verdict",
+            lambda r: ", ".join(sorted({str(s.verdict) for s in segments(r)})),
+        ),
+        _number("confidence", "Conf.", least_sure, two_digits),
+        Column("sentence", "In words", sentence, "p{4.6cm}"),
+    )

@@ -1,4 +1,4 @@
-"""Attacks: facts of each, the answers of the detectors, details, and a matrix of both.
+"""Attacks: facts of each, the answers of the detectors, and details.
 
 Each attack has one row of facts, which are the same for all detectors, and then one row
 for each detector. Such a row opens to its details: the outcome of every rung of the
@@ -8,29 +8,23 @@ that the results hold around each attack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
-from sightline.comparison.joint import telemetry_of
-from sightline.comparison.runs import MatchedAttack, TestbedRuns
+from sightline.comparison.runs import MatchedAttack, TestbedRuns, telemetry_of
+from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SegmentResult
-from sightline.judgement.confidence import N_DRAWS, confidence_word
 from sightline.judgement.event_test import LEVEL, RARE, Flag, Way
-from sightline.judgement.ladder import LADDER, Kind
+from sightline.judgement.judge import FLAG_TEXTS
+from sightline.judgement.ladder import LADDER, N_DRAWS, Kind, confidence_word
 from sightline.judgement.ladder import LADDER_LEVEL as PAID
-from sightline.judgement.sentences import FLAG_TEXTS
-from sightline.judgement.verdicts import (
-    Found,
-    RungName,
-    RungOutcome,
-    Verdict,
-    VerdictInfo,
-)
+from sightline.judgement.verdicts import Found, RungName, Verdict, VerdictInfo
 from sightline.report import charts
 from sightline.report.charts import JsonObject
-from sightline.report.entries import OWN, P99, RULE_LABELS, Entry, unique
-from sightline.report.figure_tables import localisation_of
+from sightline.report.entries import Entry, unique
+from sightline.show.evaluations import OWN, P99, RULE_WORDS
 from sightline.text import (
     UNKNOWN,
     delay,
@@ -51,8 +45,7 @@ MOST_TIMES = 10_000
 HEAT_RANGE = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(NamedTuple):
     """The answer to a question about one attack: a word, and what it rests on.
 
     `key` is the entry of the word in the glossary; empty where it needs none.
@@ -63,59 +56,145 @@ class Answer:
     key: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AttackRow:
     """What one detector says of one attack.
 
     Parameters
     ----------
-    key : str
-        The link to the row, unique on the page.
     entry : Entry
-        The detector; `index` counts its attacks.
-    segment : SegmentResult
-        What was measured.
-    verdict : VerdictInfo
-        Row of the table of verdicts, in view of all detectors of the testbed.
-    note : str
-        What the other detectors say; empty where they change nothing.
-    telemetry_note : str
-        That the telemetry of another detector's record counts; else empty.
-    confidence : str
-        As a word and a number; with the verdict of this detector alone where the one
-        that is shown differs. Of an undecided one its candidates. Empty where there is
-        none.
-    found, evidence : Answer
-        Whether the present rule alarms because of the attack, and whether the evidence
-        is there at all.
-    stages : tuple of str
-        Stages of the targets; without targets, of the channels with the evidence.
-    coverage : float
-        Share of rows in alarm of the present rule.
-    first_alarm : int, optional
-        Rows until its first alarm.
-    covered, delayed : str
-        Both as text.
+        The detector.
+    index : int
+        The place of the attack among those of the detector.
+    facts : AttackFacts, optional
+        What the telemetry says of the attack, for all detectors.
     """
 
-    key: str
     entry: Entry
     index: int
-    segment: SegmentResult
-    verdict: VerdictInfo
-    note: str
-    telemetry_note: str
-    confidence: str
-    found: Answer
-    evidence: Answer
-    stages: tuple[str, ...]
-    coverage: float
-    first_alarm: int | None
-    covered: str
-    delayed: str
+    facts: AttackFacts | None
+
+    @property
+    def key(self) -> str:
+        """The link to the row, unique on the page."""
+        return self.entry.attack_keys[self.index]
+
+    @property
+    def segment(self) -> SegmentResult:
+        """What was measured."""
+        return self.entry.evaluation.segments[self.index]
+
+    @property
+    def verdict(self) -> VerdictInfo:
+        """The verdict in view of all detectors of the testbed."""
+        return self.entry.verdicts[self.index]
+
+    @property
+    def note(self) -> str:
+        """What the other detectors say; empty where they change nothing."""
+        return self.entry.joint[self.index].note if self.entry.joint else ""
+
+    @property
+    def telemetry_note(self) -> str:
+        """That the telemetry of another detector's record counts; else empty."""
+        own, facts = self.segment.telemetry, self.facts
+        if own is None or facts is None or own.movement == facts.movement:
+            return ""
+        return (
+            "The telemetry of another detector's record counts, which has as many or "
+            f"more attack-free stretches: {facts.movement}, {p_value(facts.p_value)}."
+        )
+
+    @property
+    def confidence(self) -> str:
+        """How sure the verdict is, as a word and a number; empty if that is not known.
+
+        With the verdict of this detector alone where the one that is shown differs. Of
+        an undecided one its candidates.
+        """
+        segment = self.segment
+        if segment.confidence is None or segment.verdict is None:
+            return ""
+        text = f"{confidence_word(segment.confidence)}, {share(segment.confidence)}"
+        if segment.verdict == Verdict.UNDECIDED:
+            leading = list((segment.alternatives or {}).items())[:2]
+            text = " or ".join(f"{word} {share(part)}" for word, part in leading)
+        is_same = segment.verdict == self.verdict.word
+        return text if is_same else f"alone {segment.verdict}: {text}"
+
+    @property
+    def found(self) -> Answer:
+        """Whether the present rule alarms because of the attack."""
+        answer, facts = self.segment.found, self.entry.evaluation.diagnosis
+        if answer is None:
+            return Answer(UNKNOWN)
+        if facts is not None and facts.is_standing:
+            return Answer("no", "the alarm never stops")
+        return Answer("yes" if answer.is_found else "no", self._reason(answer))
+
+    @property
+    def evidence(self) -> Answer:
+        """Whether the deviation score, or a repair of it, shows the attack."""
+        answer, ladder = self.segment.evidence, self.segment.ladder or {}
+        if answer is None:
+            return Answer(UNKNOWN)
+        reason, word = self._reason(answer), self.verdict.word
+        if answer.is_found:
+            # The verdict names a repair that shows it more clearly than the score.
+            proven = [rung for rung in LADDER.values() if rung.proves == word]
+            if proven and proven[0].name != RungName.EVIDENCE:
+                by = f"{reason}; clearer by the repair for {word}"
+                return Answer("yes, but clearer by a repair", by)
+            return Answer("yes", reason)
+        if P99 in ladder and ladder[P99].visible:
+            return Answer("yes", "by the p99 rule")
+        causes = [
+            LADDER[name].proves
+            for name, outcome in ladder.items()
+            if outcome.visible and name in LADDER and LADDER[name].kind is not Kind.RULE
+        ]
+        if causes:
+            return Answer("by a repair", name_list([c for c in causes if c]))
+        return Answer("no", reason)
+
+    def _reason(self, found: Found) -> str:
+        """Return p-value and statistic of an answer; no p-value with few windows."""
+        if Flag.FEW_WINDOWS in (self.segment.flags or ()):
+            return "few stretches to compare with"
+        by = f", {found.statistic}" if found.is_found else ""
+        if not found.is_found and found.p_value <= LEVEL:
+            whole = self.segment.ladder_p_value
+            by = ", but too small an effect"
+            if found.rule == RungName.EVIDENCE and whole is not None and whole > PAID:
+                by = f", but all repairs together {p_value(whole)}"
+        return f"{p_value(found.p_value)}{by}"
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Stages of the targets; without targets, of the channels with the evidence."""
+        stages = self.entry.stages
+        for channels in (self.segment.targets, self.segment.evidence_channels):
+            named = [stages[name] for name in channels or () if name in stages]
+            if named:
+                return tuple(dict.fromkeys(named))
+        return ()
+
+    @property
+    def alarms(self) -> tuple[float, int | None]:
+        """Share of rows in alarm, and rows to the first alarm, of the present rule."""
+        rung = (self.segment.ladder or {}).get(OWN)
+        own = self.entry.first_alarms(OWN)
+        if self.entry.main_rule != OWN or rung is None or not own:
+            return self.segment.coverage, self.segment.first_alarm
+        return rung.coverage, own[self.index]
+
+    @property
+    def delayed(self) -> str:
+        """The time to the first alarm."""
+        return delay(self.alarms[1], self.entry.evaluation.stream.step_s)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class AttackGroup:
     """One attack: its facts, the same for all detectors, and what each detector says.
 
@@ -123,133 +202,109 @@ class AttackGroup:
     ----------
     key : str
         The link to the attack, unique on the page.
-    id, testbed : str
-        As `sightline.comparison.runs` names them.
-    listed : str
-        Name and note of the attack list; empty where there are none.
-    targets, stages : tuple of str
-        Channels under attack, and the stages they belong to.
-    start, length : int
-        First row and number of rows, of the first detector that has the attack.
-    began, lasted, aftermath : str
-        Begin, duration, and how long the plant recovers, as text.
-    telemetry : Answer
-        What the telemetry's own test says.
-    truth : str
-        What a simulator knows of the attack; empty where there is none.
-    notes : tuple of str
-        What the detectors together say of the telemetry's test.
+    attack : MatchedAttack
+        Matched across detectors by `sightline.comparison.runs`.
+    clock : PageClock
+        That all detectors of the testbed share.
     rows : tuple of AttackRow
-        In the order of the page.
+        In the order of the page; first row and number of rows are those of the first.
     """
 
     key: str
-    id: str
-    testbed: str
-    listed: str
-    targets: tuple[str, ...]
-    stages: tuple[str, ...]
-    start: int
-    length: int
-    began: str
-    lasted: str
-    aftermath: str
-    telemetry: Answer
-    truth: str
-    notes: tuple[str, ...]
+    attack: MatchedAttack
+    clock: charts.PageClock
     rows: tuple[AttackRow, ...]
 
+    @property
+    def entry(self) -> Entry:
+        """The first detector that has the attack."""
+        return self.rows[0].entry
 
-def _row(entry: Entry, i: int, facts: AttackFacts | None) -> AttackRow:
-    """Return what one detector says of one of its attacks, whose facts are given."""
-    segment, step = entry.evaluation.segments[i], entry.evaluation.stream.step_s
-    coverage, first_alarm = _alarms(entry, i)
-    return AttackRow(
-        key=entry.attack_keys[i],
-        entry=entry,
-        index=i,
-        segment=segment,
-        verdict=entry.verdicts[i],
-        note=entry.joint[i].note if entry.joint else "",
-        telemetry_note=_telemetry_note(segment.telemetry, facts),
-        confidence=_confidence_text(segment, entry.verdicts[i]),
-        found=_found_answer(entry, segment),
-        evidence=_evidence_answer(segment, entry.verdicts[i]),
-        stages=attack_stages(segment, entry.stages),
-        coverage=coverage,
-        first_alarm=first_alarm,
-        covered=share(coverage),
-        delayed=delay(first_alarm, step),
-    )
+    @property
+    def segment(self) -> SegmentResult:
+        """The attack as the first detector has it."""
+        return self.rows[0].segment
+
+    @property
+    def facts(self) -> AttackFacts | None:
+        """What the telemetry says of it, judged or carried by the recording."""
+        recording = self.entry.evaluation.recording
+        recorded = {one.id: one for one in (recording.attacks if recording else ())}
+        return telemetry_of(self.attack) or recorded.get(self.segment.id)
+
+    @property
+    def listed(self) -> str:
+        """Name and note of the attack list; empty where there are none."""
+        said = ((row.segment.name, row.segment.note) for row in self.rows)
+        return next((": ".join(filter(None, one)) for one in said if any(one)), "")
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Channels under attack, from the first detector that names them."""
+        return targets_of(self.attack)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that they belong to."""
+        return next((row.stages for row in self.rows if row.stages), ())
+
+    @property
+    def began(self) -> str:
+        """When it began."""
+        return charts.time_text(self.entry, self.segment.start, self.clock)
+
+    @property
+    def lasted(self) -> str:
+        """How long it lasted."""
+        return row_span(self.segment.length, self.entry.evaluation.stream.step_s)
+
+    @property
+    def aftermath(self) -> str:
+        """How long the plant recovers, by the telemetry or else by each detector."""
+        facts, segments = self.facts, self.attack.segments.values()
+        measured = [facts] if facts is not None else segments
+        known = sorted({s.aftermath_s for s in measured if s.aftermath_s is not None})
+        if not known:
+            return UNKNOWN
+        if known == [0.0]:
+            return "none"
+        least = duration(known[0]) if known[0] else "none"
+        return " to ".join(dict.fromkeys([least, duration(known[-1])]))
+
+    @property
+    def telemetry(self) -> Answer:
+        """What the telemetry's own test says, in a few words."""
+        facts = self.facts
+        if facts is None or facts.movement is None:
+            return Answer("not judged", "no usable telemetry was given")
+        reason = ""
+        if facts.movement is Movement.MOVES:
+            onset = facts.onset_s
+            after = f", {duration(onset)} after its start" if onset else ""
+            reason = f"most in {name_list(facts.channels)}{after}"
+        elif facts.movement is Movement.STILL:
+            reason = f"not told from {facts.n_windows} attack-free stretches"
+        word = f"{facts.movement}, {p_value(facts.p_value)}"
+        return Answer(word, reason, f"movement-{facts.movement}")
+
+    @property
+    def truth(self) -> str:
+        """What a simulator knows of it; empty where there is none."""
+        moves = None if self.facts is None else self.facts.moves_in_truth
+        if moves is None:
+            return ""
+        return f"by the simulator it moves{'' if moves else ' nothing recorded'}"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the detectors together say of the telemetry's test."""
+        return list(dict.fromkeys(row.note for row in self.rows if row.note))
 
 
-def _confidence_text(segment: SegmentResult, shown: VerdictInfo) -> str:
-    """Return a confidence as a word and a number, with the verdict that it is of."""
-    if segment.confidence is None or segment.verdict is None:
-        return ""
-    text = f"{confidence_word(segment.confidence)}, {share(segment.confidence)}"
-    if segment.verdict == Verdict.UNDECIDED:
-        leading = list((segment.alternatives or {}).items())[:2]
-        text = " or ".join(f"{word} {share(part)}" for word, part in leading)
-    return text if segment.verdict == shown.word else f"alone {segment.verdict}: {text}"
-
-
-def _alarms(entry: Entry, i: int) -> tuple[float, int | None]:
-    """Return share of rows in alarm and first alarm of the present rule."""
-    segment, own = entry.evaluation.segments[i], entry.traces.own_first_alarm
-    rung = (segment.ladder or {}).get(OWN)
-    if entry.main_rule != OWN or rung is None or own is None or i >= len(own):
-        return segment.coverage, segment.first_alarm
-    return rung.coverage, int(own[i]) if own[i] >= 0 else None
-
-
-def _found_answer(entry: Entry, segment: SegmentResult) -> Answer:
-    """Return whether the present rule alarms because of an attack."""
-    facts = entry.evaluation.diagnosis
-    if segment.found is None:
-        return Answer(word=UNKNOWN)
-    if facts is not None and facts.is_standing:
-        return Answer(word="no", reason="the alarm never stops")
-    word = "yes" if segment.found.is_found else "no"
-    return Answer(word=word, reason=_reason(segment, segment.found))
-
-
-def _evidence_answer(segment: SegmentResult, shown: VerdictInfo) -> Answer:
-    """Return whether the deviation score, or a repair of it, shows an attack."""
-    if segment.evidence is None:
-        return Answer(word=UNKNOWN)
-    reason = _reason(segment, segment.evidence)
-    if segment.evidence.is_found:
-        # The verdict names a repair that shows it more clearly than the whole score.
-        proven = [rung for rung in LADDER.values() if rung.proves == shown.word]
-        if proven and proven[0].name != RungName.EVIDENCE:
-            by = f"{reason}; clearer by the repair for {shown.word}"
-            return Answer(word="yes, but clearer by a repair", reason=by)
-        return Answer(word="yes", reason=reason)
-    probe = (segment.ladder or {}).get(P99)
-    if probe is not None and probe.visible:
-        return Answer(word="yes", reason=f"by the {RULE_LABELS[P99]}")
-    causes = [
-        LADDER[name].proves
-        for name, outcome in (segment.ladder or {}).items()
-        if outcome.visible and name in LADDER and LADDER[name].kind is not Kind.RULE
-    ]
-    if causes:
-        return Answer(word="by a repair", reason=name_list([c for c in causes if c]))
-    return Answer(word="no", reason=reason)
-
-
-def _reason(segment: SegmentResult, found: Found) -> str:
-    """Return p-value and statistic of an answer; no p-value with few windows."""
-    if Flag.FEW_WINDOWS in (segment.flags or ()):
-        return "few stretches to compare with"
-    by = f", {found.statistic}" if found.is_found else ""
-    if not found.is_found and found.p_value <= LEVEL:
-        whole = segment.ladder_p_value
-        by = ", but too small an effect"
-        if found.rule == RungName.EVIDENCE and whole is not None and whole > PAID:
-            by = f", but all repairs together {p_value(whole)}"
-    return f"{p_value(found.p_value)}{by}"
+def targets_of(attack: MatchedAttack) -> tuple[str, ...]:
+    """Return the channels under attack, from the first detector that names them."""
+    targets = (segment.targets for segment in attack.segments.values())
+    return tuple(next((one for one in targets if one), ()))
 
 
 def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
@@ -263,121 +318,43 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
     Returns
     -------
     list of AttackGroup
-        Testbed by testbed, in time order, matched across detectors by
-        `sightline.comparison.runs`.
+        Testbed by testbed, in time order.
     """
-    clocks = charts.clocks_by_testbed(entries)
     groups = []
     keys: set[str] = set()
-    for testbed in clocks:
+    for testbed, clock in charts.clocks_by_testbed(entries).items():
         mine = {entry.label: entry for entry in entries if entry.testbed == testbed}
         for attack in TestbedRuns(testbed, tuple(mine.values())).attacks:
             facts = telemetry_of(attack)
             rows = tuple(
-                _row(entry, attack.places[label], facts)
+                AttackRow(entry, attack.places[label], facts)
                 for label, entry in mine.items()
                 if label in attack.places
             )
             # The keys of rows have one more underscore, which no slug holds.
             key = unique(f"attack-{slug(testbed)}_{slug(attack.id)}", keys)
-            groups.append(_group(key, attack, rows, clocks[testbed]))
+            groups.append(AttackGroup(key, attack, clock, rows))
     return groups
 
 
-def _group(
-    key: str,
-    attack: MatchedAttack,
-    rows: tuple[AttackRow, ...],
-    clock: charts.PageClock,
-) -> AttackGroup:
-    """Return the facts of an attack, and its rows."""
-    first = rows[0]
-    segment, step = first.segment, first.entry.evaluation.stream.step_s
-    # Facts that a recording carries, judged or not.
-    recording = first.entry.evaluation.recording
-    recorded = {one.id: one for one in (recording.attacks if recording else ())}
-    facts = telemetry_of(attack) or recorded.get(segment.id)
-    targets = (one.targets for one in attack.segments.values())
-    said = ((row.segment.name, row.segment.note) for row in rows)
-    return AttackGroup(
-        key=key,
-        id=attack.id,
-        testbed=first.entry.testbed,
-        listed=next((": ".join(filter(None, one)) for one in said if any(one)), ""),
-        targets=tuple(next((one for one in targets if one), ())),
-        stages=next((row.stages for row in rows if row.stages), ()),
-        start=segment.start,
-        length=segment.length,
-        began=charts.time_text(first.entry, segment.start, clock),
-        lasted=row_span(segment.length, step),
-        aftermath=_aftermath(attack, facts),
-        telemetry=_telemetry_answer(facts),
-        truth=_truth(facts),
-        notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
-        rows=rows,
-    )
+def matrix(
+    entries: Sequence[Entry],
+) -> tuple[tuple[Entry, ...], tuple[MatchedAttack, ...]]:
+    """Return the detectors of one testbed that have attacks, and all these attacks."""
+    attacked = tuple(entry for entry in entries if entry.evaluation.segments)
+    if not attacked:
+        return (), ()
+    return attacked, TestbedRuns(attacked[0].testbed, attacked).attacks
 
 
-def _aftermath(attack: MatchedAttack, facts: AttackFacts | None) -> str:
-    """Return how long the plant recovers, by the telemetry or else by each detector."""
-    measured = [facts] if facts is not None else list(attack.segments.values())
-    known = sorted({s.aftermath_s for s in measured if s.aftermath_s is not None})
-    if not known:
-        return UNKNOWN
-    if known == [0.0]:
-        return "none"
-    least = duration(known[0]) if known[0] else "none"
-    return " to ".join(dict.fromkeys([least, duration(known[-1])]))
-
-
-def _telemetry_answer(facts: AttackFacts | None) -> Answer:
-    """Return what the telemetry's own test says of an attack, in a few words."""
-    if facts is None or facts.movement is None:
-        return Answer(word="not judged", reason="no usable telemetry was given")
-    word = f"{facts.movement}, {p_value(facts.p_value)}"
-    key = f"movement-{facts.movement}"
-    if facts.movement is not Movement.MOVES:
-        not_told = f"not told from {facts.n_windows} attack-free stretches"
-        is_still = facts.movement is Movement.STILL
-        return Answer(word=word, reason=not_told if is_still else "", key=key)
-    after = "" if not facts.onset_s else f", {duration(facts.onset_s)} after its start"
-    most = f"most in {name_list(facts.channels)}{after}"
-    return Answer(word=word, reason=most, key=key)
-
-
-def _telemetry_note(own: AttackFacts | None, facts: AttackFacts | None) -> str:
-    """Return a sentence if a record's own facts are not those that count for all."""
-    if own is None or facts is None or own.movement == facts.movement:
-        return ""
-    return (
-        "The telemetry of another detector's record counts, which has as many or more "
-        f"attack-free stretches: {facts.movement}, {p_value(facts.p_value)}."
-    )
-
-
-def _truth(facts: AttackFacts | None) -> str:
-    """Return what a simulator knows of an attack."""
-    if facts is None or facts.moves_in_truth is None:
-        return ""
-    what = "moves" if facts.moves_in_truth else "moves nothing"
-    return f"by the simulator it {what}" + ("" if facts.moves_in_truth else " recorded")
-
-
-def attack_stages(segment: SegmentResult, stages: dict[str, str]) -> tuple[str, ...]:
-    """Return the stages of an attack's targets, else of its evidence, without doubles.
-
-    Parameters
-    ----------
-    segment : SegmentResult
-        The attack.
-    stages : dict of str to str
-        The stage of each channel.
-    """
-    for channels in (segment.targets, segment.evidence_channels):
-        named = [stages[name] for name in channels or () if name in stages]
-        if named:
-            return tuple(dict.fromkeys(named))
-    return ()
+def detected_by(attack: MatchedAttack, entries: Sequence[Entry]) -> int:
+    """Return the number of detectors whose verdict on an attack is detected."""
+    verdicts = [
+        entry.verdicts[attack.places[entry.label]].word
+        for entry in entries
+        if entry.label in attack.places
+    ]
+    return verdicts.count(Verdict.DETECTED)
 
 
 def attack_details(entry: Entry) -> list[JsonObject]:
@@ -393,24 +370,33 @@ def attack_details(entry: Entry) -> list[JsonObject]:
         ladder agrees), ``localisation`` (which tags carry it; None without a known
         target), and ``picture`` (None without an excerpt).
     """
-    return [
-        {
-            "ladder": ladder_bars(segment),
-            "judged": _judged(entry, segment),
-            # A sentence that holds for both rules alike is said once.
-            "ceiling": list(
-                dict.fromkeys(rule.sentence for rule in segment.ceiling.rules)
-            )
-            if segment.ceiling
-            else [],
-            "facts": _facts(segment),
-            "signature": segment.signature and segment.signature.reading,
-            "signature_agrees": segment.signature_agrees,
-            "localisation": localisation_of(entry, segment.id),
-            "picture": _picture(entry, i, segment),
-        }
-        for i, segment in enumerate(entry.evaluation.segments)
-    ]
+    details: list[JsonObject] = []
+    for i, segment in enumerate(entry.evaluation.segments):
+        usable = "" if segment.sdr_usable else " (not usable)"
+        shrunk = "" if segment.reliable else " (short window)"
+        nearby = "AUC against normal rows nearby"
+        # A sentence that holds for both rules alike is said once.
+        rules = segment.ceiling.rules if segment.ceiling else ()
+        details.append(
+            {
+                "ladder": ladder_bars(segment),
+                "judged": _judged(entry, segment),
+                "ceiling": list(dict.fromkeys(rule.sentence for rule in rules)),
+                "facts": [
+                    ("AUC", share(segment.auc, 1), "auc"),
+                    (nearby, share(segment.auc_nearby, 1), "auc-nearby"),
+                    ("D_FULL", number(segment.d_full) + shrunk, "d-full"),
+                    ("D_MS", number(segment.d_ms), "d-ms"),
+                    ("D_eff", number(segment.d_eff), "d-eff"),
+                    ("SDR", number(segment.sdr) + usable, "sdr"),
+                ],
+                "signature": segment.signature and segment.signature.reading,
+                "signature_agrees": segment.signature_agrees,
+                "localisation": localisation_of(entry, segment.id),
+                "picture": _picture(entry, i, segment),
+            }
+        )
+    return details
 
 
 def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
@@ -426,65 +412,69 @@ def ladder_bars(segment: SegmentResult) -> list[JsonObject]:
     """
     ladder = segment.ladder or {}
     few = Flag.FEW_WINDOWS in (segment.flags or ())
-    return [
-        {
-            "rung": name,
-            "term": f"rung-{name}",
-            "label": rung.label,
-            "is_coverage": rung.is_coverage,
-            "note": _rung_note(ladder[name], is_coverage=rung.is_coverage),
-            "shown": _shown(ladder[name], few=few),
-        }
-        | vars(ladder[name])
-        for name, rung in LADDER.items()
-        if name in ladder
-    ]
-
-
-def _rung_note(outcome: RungOutcome, *, is_coverage: bool) -> str:
-    """Return what attack-free stretches do on a rung, and what it used."""
-    if not is_coverage:
+    bars: list[JsonObject] = []
+    for name, rung in LADDER.items():
+        if (outcome := ladder.get(name)) is None:
+            continue
         note = (
             "mean energy as a share of the usual; lowest attack-free stretch "
             f"{share(outcome.limit)}"
         )
-    else:
-        note = (
-            f"attack-free stretches {share(outcome.calm)}, {share(RARE)} of them up to "
-            f"{share(outcome.limit)}"
-        )
-    spans = [f"{by} rows" if by.isdecimal() else by for by in outcome.by]
-    return f"{note}; {', '.join(spans)}" if spans else note
-
-
-def _shown(outcome: RungOutcome, *, few: bool) -> str:
-    """Return by which statistics a rung shows an attack, and its p-value."""
-    multiples = {Way.PEAK: outcome.peak, Way.ONSET: outcome.onset}
-    ways = []
-    for way in outcome.ways:
-        multiple = multiples.get(way)
-        is_number = multiple is not None and multiple < MOST_TIMES
-        times = f" {number(float(f'{multiple:.2g}'))} \u00d7 limit" if is_number else ""
-        ways.append(f"{way}{times}")
-    by = f"shown by {name_list(ways)}" if ways else ""
-    if outcome.visible and not ways:
-        by = "shown"
-    chance = "" if few or outcome.p_value is None else p_value(outcome.p_value)
-    return "; ".join(filter(None, [by or "not shown", chance]))
+        if outcome.n_blocks is not None:
+            note = (
+                "largest row as a multiple of the tag's usual extreme; largest of "
+                f"{outcome.n_blocks:,} attack-free blocks {number(outcome.limit)}"
+            )
+        elif rung.is_coverage:
+            note = (
+                f"attack-free stretches {share(outcome.calm)}, {share(RARE)} of them "
+                f"up to {share(outcome.limit)}"
+            )
+        spans = [f"{by} rows" if by.isdecimal() else by for by in outcome.by]
+        multiples = {Way.PEAK: outcome.peak, Way.ONSET: outcome.onset}
+        ways = []
+        for way in outcome.ways:
+            times = multiples.get(way)
+            is_number = times is not None and times < MOST_TIMES
+            of = f" {number(float(f'{times:.2g}'))} \u00d7 limit" if is_number else ""
+            ways.append(f"{way}{of}")
+        shown = ["shown" if outcome.visible else "not shown"]
+        if ways:
+            shown = [f"shown by {name_list(ways)}"]
+        if not few and outcome.p_value is not None:
+            shown.append(p_value(outcome.p_value))
+        bar = {
+            "rung": name,
+            "term": f"rung-{name}",
+            "label": rung.label,
+            "is_coverage": rung.is_coverage,
+            "note": "; ".join(filter(None, [note, ", ".join(spans)])),
+            "shown": "; ".join(shown),
+        }
+        bars.append(bar | vars(outcome))
+    return bars
 
 
 def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
     """Return how an attack was judged: names, texts, and keys of the glossary."""
     if segment.verdict is None:
         return []
-    facts = entry.evaluation.diagnosis
-    rule = RULE_LABELS[facts.rule if facts and facts.rule else P99]
-    flags = [FLAG_TEXTS[flag] for flag in segment.flags or ()]
+    diagnosis, flags = entry.evaluation.diagnosis, segment.flags or ()
+    rule = diagnosis.rule if diagnosis and diagnosis.rule else P99
     q_values = [
         f"{name} {one.q_value:.2g}"
         for name, one in (("rule", segment.found), ("evidence", segment.evidence))
-        if one is not None and Flag.FEW_WINDOWS not in (segment.flags or ())
+        if one is not None and Flag.FEW_WINDOWS not in flags
     ]
+    confidence = ""
+    if segment.confidence is not None:
+        alternatives = (segment.alternatives or {}).items()
+        others = name_list([f"{word} {share(part)}" for word, part in alternatives])
+        agree = f"{share(segment.confidence)} of {N_DRAWS} redrawn versions agree"
+        confidence = f"{confidence_word(segment.confidence)}: {agree}"
+        confidence += f"; else {others}" if others else ""
+        if segment.verdict == Verdict.UNDECIDED:
+            confidence = f"too low; of {N_DRAWS} redrawn versions {others}"
     compared = ""
     if (windows := segment.windows) is not None:
         length = row_span(windows.length, entry.evaluation.stream.step_s)
@@ -493,205 +483,111 @@ def _judged(entry: Entry, segment: SegmentResult) -> list[tuple[str, str, str]]:
             f"{windows.matched} in a similar state, {windows.disjoint} of which do not "
             "overlap"
         )
+    together, aftermath = segment.ladder_p_value, segment.aftermath_s
+    unused = f"{duration(aftermath)} after it are not used as attack-free time"
     pairs = [
-        ("Rule in use", rule, "rule"),
-        ("Confidence", _confidence(segment), "confidence"),
+        ("Rule in use", f"{RULE_WORDS[rule]} rule", "rule"),
+        ("Confidence", confidence, "confidence"),
         ("q (over all attacks)", ", ".join(q_values), "q-value"),
         (
             "All repairs together",
-            "" if segment.ladder_p_value is None else p_value(segment.ladder_p_value),
+            "" if together is None else p_value(together),
             "all-repairs",
         ),
         ("Also shown by", name_list(segment.contributing or ()), "also-shown"),
         ("Compared with", compared, "compared-with"),
-        ("Limits", "; ".join(flags), "limits"),
-        (
-            "Recovery",
-            f"{duration(segment.aftermath_s)} after it are not used as attack-free time"
-            if segment.aftermath_s
-            else "",
-            "aftermath",
-        ),
+        ("Limits", "; ".join(FLAG_TEXTS[flag] for flag in flags), "limits"),
+        ("Recovery", unused if aftermath else "", "aftermath"),
     ]
     return [one for one in pairs if one[1]]
-
-
-def _confidence(segment: SegmentResult) -> str:
-    """Return how sure a verdict is, and what else it may be."""
-    if segment.confidence is None:
-        return ""
-    others = [
-        f"{word} {share(part)}" for word, part in (segment.alternatives or {}).items()
-    ]
-    if segment.verdict == Verdict.UNDECIDED:
-        return f"too low; of {N_DRAWS} redrawn versions {name_list(others)}"
-    word = confidence_word(segment.confidence)
-    text = f"{word}: {share(segment.confidence)} of {N_DRAWS} redrawn versions agree"
-    return f"{text}; else {name_list(others)}" if others else text
-
-
-def _facts(segment: SegmentResult) -> list[tuple[str, str, str]]:
-    """Return the paper's figures of one attack: names, values, glossary keys."""
-    usable = "" if segment.sdr_usable else " (not usable)"
-    shrunk = "" if segment.reliable else " (short window)"
-    return [
-        ("AUC", share(segment.auc, 1), "auc"),
-        ("AUC against normal rows nearby", share(segment.auc_nearby, 1), "auc-nearby"),
-        ("D_FULL", number(segment.d_full) + shrunk, "d-full"),
-        ("D_MS", number(segment.d_ms), "d-ms"),
-        ("D_eff", number(segment.d_eff), "d-eff"),
-        ("SDR", number(segment.sdr) + usable, "sdr"),
-    ]
 
 
 def _picture(entry: Entry, i: int, segment: SegmentResult) -> JsonObject | None:
     """Return the excerpt around an attack; None if the results hold none.
 
-    The contributions of the channels are on a log scale, packed as bytes.
+    The contributions of the channels are on a log scale, packed as bytes. Of at most
+    `MAX_SIGNALS` channels there is the lowest and highest value of each column; targets
+    of the attack and channels with the evidence come first.
     """
-    traces = entry.traces
-    if (
-        traces.channel_names is None
-        or traces.excerpt_rows is None
-        or traces.excerpt_columns is None
-        or traces.excerpt_channels is None
-        or traces.excerpt_contributions is None
-        or i >= len(traces.excerpt_rows)
-    ):
+    excerpt = charts.excerpt_of(entry.traces, i)
+    if excerpt is None:
         return None
-    start, stop = traces.excerpt_rows[i]
-    n_columns = int(traces.excerpt_columns[i])
-    indices = traces.excerpt_channels[i]
-    places = np.flatnonzero(indices >= 0)
-    channels = [str(traces.channel_names[j]) for j in indices[places]]
-    heat = traces.excerpt_contributions[i][places, :n_columns].astype(np.float64)
+    channels, heat = excerpt.channels, excerpt.contributions
     least = max(float(np.nanmax(heat, initial=0.0)) / HEAT_RANGE, 1e-6)
     steps, low, high = charts.quantised(np.log10(np.maximum(heat, least)), 255)
+    signals: list[JsonObject] = []
+    named = {*(segment.targets or ()), *(segment.evidence_channels or ())}
+    order = sorted(range(len(channels)), key=lambda m: (channels[m] not in named, m))
+    for m in order[:MAX_SIGNALS]:
+        if excerpt.signals is None:
+            break
+        levels, lowest, highest = charts.quantised(excerpt.signals[m, :, :2], 255)
+        signals.append(
+            {
+                "channel": channels[m],
+                "is_telemetry": excerpt.is_measured[m],
+                "low": lowest,
+                "high": highest,
+                "values": charts.packed(np.ascontiguousarray(levels.T)),
+            }
+        )
     return {
-        "start": int(start),
-        "stop": int(stop),
-        "columns": n_columns,
+        "start": excerpt.start,
+        "stop": excerpt.stop,
+        "columns": heat.shape[1],
         "channels": channels,
         "targets": [name for name in channels if name in (segment.targets or ())],
         "heat": {**charts.packed(steps), "low": low, "high": high},
-        "signals": _signals(entry, i, segment, channels, n_columns),
+        "signals": signals,
     }
 
 
-def _signals(
-    entry: Entry,
-    i: int,
-    segment: SegmentResult,
-    channels: Sequence[str],
-    n_columns: int,
-) -> list[JsonObject]:
-    """Return the lowest and highest value of each column for at most `MAX_SIGNALS`.
-
-    Targets of the attack and channels with the evidence come first.
-    """
-    signals, telemetry = entry.traces.excerpt_signals, entry.traces.excerpt_telemetry
-    if signals is None or telemetry is None:
-        return []
-    named = {*(segment.targets or ()), *(segment.evidence_channels or ())}
-    order = sorted(range(len(channels)), key=lambda m: (channels[m] not in named, m))
-    rows: list[JsonObject] = []
-    for m in order[:MAX_SIGNALS]:
-        values = signals[i, m, :n_columns, :2].astype(np.float64)
-        steps, low, high = charts.quantised(values, 255)
-        rows.append(
-            {
-                "channel": channels[m],
-                "is_telemetry": bool(telemetry[i][m] >= 0),
-                "low": low,
-                "high": high,
-                "values": charts.packed(np.ascontiguousarray(steps.T)),
-            }
-        )
-    return rows
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatrixCell:
-    """The verdict of one detector on one attack; `key` links to its row."""
-
-    verdict: VerdictInfo
-    detector: str
-    key: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class MatrixRow:
-    """One attack of a testbed.
-
-    Parameters
-    ----------
-    id : str
-        As `sightline.comparison.runs` names it.
-    targets : tuple of str
-        Channels under attack, from the first detector that names them.
-    cells : list of MatrixCell or None
-        One for each detector; None if the detector does not have the attack.
-    """
-
-    id: str
-    targets: tuple[str, ...]
-    cells: list[MatrixCell | None]
-
-    @property
-    def n_detected(self) -> int:
-        """Number of detectors whose verdict is detected."""
-        words = [cell.verdict.word for cell in self.cells if cell is not None]
-        return words.count(Verdict.DETECTED)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Matrix:
-    """Attacks of one testbed by detectors."""
-
-    detectors: list[str]
-    rows: list[MatrixRow]
-
-    @property
-    def n_missed_by_all(self) -> int:
-        """Number of attacks that no detector detects."""
-        return sum(row.n_detected == 0 for row in self.rows)
-
-    @property
-    def n_seen_by_all(self) -> int:
-        """Number of attacks that every detector detects."""
-        return sum(row.n_detected == len(self.detectors) for row in self.rows)
-
-
-def matrix(entries: Sequence[Entry]) -> Matrix | None:
-    """Return attacks by detectors of one testbed.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        All entries of one testbed. Those without attacks are left out.
+def localisation_of(entry: Entry, segment_id: str) -> JsonObject | None:
+    """Return what the page draws of where one attack's evidence points.
 
     Returns
     -------
-    Matrix, optional
-        With every attack that any detector has, in time order, matched across
-        detectors by `sightline.comparison.runs`. None without attacks.
+    mapping, optional
+        ``sentence`` (the ranks of the best-ranked target, by method), and ``moments``:
+        the label of each moment and its channels with ``share`` and ``is_target``. None
+        if the attack has no known target.
     """
-    attacked = [entry for entry in entries if entry.evaluation.segments]
-    if not attacked:
+    found = entry.evaluation.localisation
+    attacks = found.attacks if found else ()
+    attack = next((one for one in attacks if one.id == segment_id), None)
+    if found is None or attack is None:
         return None
-    rows = []
-    for attack in TestbedRuns(attacked[0].testbed, tuple(attacked)).attacks:
-        targets = (segment.targets for segment in attack.segments.values())
-        cells = [
-            MatrixCell(
-                verdict=entry.verdicts[attack.places[entry.label]],
-                detector=entry.label,
-                key=entry.attack_keys[attack.places[entry.label]],
-            )
-            if entry.label in attack.places
-            else None
-            for entry in attacked
-        ]
-        named = next((one for one in targets if one), ())
-        rows.append(MatrixRow(id=attack.id, targets=tuple(named), cells=cells))
-    return Matrix(detectors=[entry.label for entry in attacked], rows=rows)
+    methods = {
+        Method.CONDITIONAL: "by what other tags do not explain",
+        Method.CONTRIBUTION: "by contribution",
+        Method.ACCUMULATED: "accumulated with sign",
+        Method.OWN: "by the detector's own attribution",
+    }
+    parts = []
+    for method, label in methods.items():
+        ranks = attack.ranks.get(method, {})
+        first, whole = ranks.get(Moment.FIRST_ALARM), ranks.get(Moment.ATTACK)
+        if whole is not None:
+            at_alarm = "" if first is None else f"{first:g} at the first alarm, "
+            parts.append(f"{label} {at_alarm}{whole:g} in the attack")
+    one = "The target" if len(attack.targets) == 1 else "The best-ranked target"
+    ranked = f"{one} has rank, of {found.n_channels} tags: {'; '.join(parts)}."
+    labels = {Moment.FIRST_ALARM: "at the first alarm", Moment.ATTACK: "in the attack"}
+    return {
+        "sentence": ranked if parts else "",
+        "moments": [
+            {
+                "label": label,
+                "channels": [
+                    {
+                        "channel": one.channel,
+                        "share": one.share,
+                        "is_target": one.channel in attack.targets,
+                    }
+                    for one in attack.leading.get(moment, ())
+                ],
+            }
+            for moment, label in labels.items()
+            if attack.leading.get(moment)
+        ],
+    }

@@ -10,12 +10,14 @@ import zlib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
 from sightline.data.zones import FIRST_DATE, offset_changes, stamp, zone_words
+from sightline.evaluation.result import ChartData
 from sightline.figures import PAUC_RATES
 from sightline.report.entries import Entry
 
@@ -205,10 +207,18 @@ def time_axis(entry: Entry, clock: PageClock | None = None) -> JsonObject:
     """
     clock = clock or _best_clock(entry)
     at = moments(entry, clock)
-    if len(at) < 2:
-        rows, times = [0, 1], [float(at[0]), float(at[0]) + 1]
-    else:
-        knots = _knots(at)
+    rows, times = [0, 1], [float(at[0]), float(at[0]) + 1]
+    if len(at) > 1:
+        step = np.diff(at)
+        usual = np.median(step)
+        # The ends, the rows where the sampling interval changes, and evenly spaced
+        # ones, which follow a clock that drifts slowly.
+        odd = np.flatnonzero(np.abs(step - usual) > 0.5 * max(usual, 1e-9))
+        even = np.linspace(0, len(at) - 1, 65).astype(np.int64)
+        knots = np.unique(np.concatenate([[0, len(at) - 1], odd, odd + 1, even]))
+        if len(knots) > MAX_KNOTS:
+            thinned = np.linspace(0, len(knots) - 1, MAX_KNOTS)
+            knots = knots[thinned.astype(np.int64)]
         rows = knots.tolist()
         times = [round(float(moment), 6) for moment in at[knots]]
     axis: dict[str, object] = {"kind": clock, "rows": rows, "times": times}
@@ -219,19 +229,6 @@ def time_axis(entry: Entry, clock: PageClock | None = None) -> JsonObject:
             "offsets": offset_changes(times[0], times[-1], zone),
         }
     return axis
-
-
-def _knots(time: Floats) -> Ints:
-    """Return the ends and the rows where the sampling interval changes."""
-    step = np.diff(time)
-    usual = np.median(step)
-    odd = np.flatnonzero(np.abs(step - usual) > 0.5 * max(usual, 1e-9))
-    # Evenly spaced knots follow a clock that drifts slowly.
-    even = np.linspace(0, len(time) - 1, 65).astype(np.int64)
-    rows = np.unique(np.concatenate([[0, len(time) - 1], odd, odd + 1, even]))
-    if len(rows) <= MAX_KNOTS:
-        return rows
-    return rows[np.linspace(0, len(rows) - 1, MAX_KNOTS).astype(np.int64)]
 
 
 def time_text(entry: Entry, row: int, clock: PageClock | None = None) -> str:
@@ -260,6 +257,59 @@ def time_text(entry: Entry, row: int, clock: PageClock | None = None) -> str:
         return stamp(moment, entry.evaluation.stream.timezone)
     days, rest = divmod(round(3600 * moment), 86_400)
     return f"day {days + 1}, {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+class Excerpt(NamedTuple):
+    """What chart data hold of the rows around one attack, in columns of rows.
+
+    Parameters
+    ----------
+    start, stop : int
+        Rows [start, stop).
+    channels : list of str
+        Those that carry the evidence.
+    contributions : array of shape (n_channels, n_columns)
+        Of each channel to the energy.
+    signals : array of shape (n_channels, n_columns, 3), optional
+        Lowest, highest and mean value; None in a redacted result.
+    is_measured : list of bool
+        Whether signals are telemetry; else they are residuals.
+    """
+
+    start: int
+    stop: int
+    channels: list[str]
+    contributions: Floats
+    signals: Floats | None
+    is_measured: list[bool]
+
+
+def excerpt_of(traces: ChartData, i: int) -> Excerpt | None:
+    """Return the excerpt around the attack at a place; None if there is none."""
+    if (
+        traces.channel_names is None
+        or traces.excerpt_rows is None
+        or traces.excerpt_columns is None
+        or traces.excerpt_channels is None
+        or traces.excerpt_contributions is None
+        or i >= len(traces.excerpt_rows)
+    ):
+        return None
+    n, indices = int(traces.excerpt_columns[i]), traces.excerpt_channels[i]
+    places = np.flatnonzero(indices >= 0)
+    signals, is_measured = None, []
+    if traces.excerpt_signals is not None and traces.excerpt_telemetry is not None:
+        signals = traces.excerpt_signals[i][places, :n].astype(np.float64)
+        is_measured = [bool(j >= 0) for j in traces.excerpt_telemetry[i][places]]
+    start, stop = (int(end) for end in traces.excerpt_rows[i])
+    return Excerpt(
+        start,
+        stop,
+        [str(traces.channel_names[j]) for j in indices[places]],
+        traces.excerpt_contributions[i][places, :n].astype(np.float64),
+        signals,
+        is_measured,
+    )
 
 
 # Points of a ROC curve on the page.
@@ -336,8 +386,8 @@ def roc_figure(entry: Entry) -> JsonObject | None:
     rows = roc_points(fpr, MAX_POINTS)
     evaluation = entry.evaluation
     return {
-        "fpr": _rounded(fpr[rows]),
-        "tpr": _rounded(tpr[rows]),
+        "fpr": np.round(fpr[rows], 6).tolist(),
+        "tpr": np.round(tpr[rows], 6).tolist(),
         "roc_auc": evaluation.rank.roc_auc,
         "f1": evaluation.probe.f1,
         "interval": (evaluation.intervals or {}).get("roc_auc"),
@@ -491,22 +541,16 @@ def drift_figure(entry: Entry) -> JsonObject:
         ``mean`` and ``robust`` (median): 1 is no drift, larger is more; None if
         undefined. ``mean_dominated``: whether a few extreme points dominate the mean.
     """
-    drift = entry.evaluation.drift
+    drift, train = entry.evaluation.drift, entry.train_mean
+
+    def multiple(rise: float | None) -> float | None:
+        return None if rise is None or train <= 0 else (train + rise) / train
+
     return {
-        "mean": _multiple(entry.train_mean, drift.d_drift),
-        "robust": _multiple(entry.train_mean, drift.d_drift_robust),
+        "mean": multiple(drift.d_drift),
+        "robust": multiple(drift.d_drift_robust),
         "mean_dominated": bool(drift.mean_dominated),
     }
-
-
-def _multiple(train: float, rise: float | None) -> float | None:
-    """Return risen energy as a multiple of train energy; None if undefined."""
-    return None if rise is None or train <= 0 else (train + rise) / train
-
-
-def _rounded(values: Floats) -> list[float]:
-    """Return values with six decimals."""
-    return [float(v) for v in np.round(values, 6)]
 
 
 def _figures(values: Floats) -> list[float]:

@@ -1,42 +1,30 @@
-"""The detectors as the page lists them, and the attacks that each alarm rule finds.
+"""The detectors as the page lists them, the best first.
 
-An alarm rule *finds* an attack if it does during the attack what it does not do in
-attack-free stretches of the same length (`sightline.judgement.event_test`). It *rings*
-in an attack if it alarms at all. A rule that never stops rings in every attack and
-finds none. The verdicts of the page are those of all detectors of a testbed together
+The verdicts of the page are those of all detectors of a testbed together
 (`sightline.comparison.joint`).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from sightline.comparison.joint import JointVerdict, joint_verdicts_on
-from sightline.comparison.runs import DetectorRuns, TestbedRuns, group_runs
-from sightline.data.arrays import Floats
-from sightline.evaluation.result import Evaluation, SegmentResult
-from sightline.judgement.judge import METHOD
-from sightline.judgement.verdicts import (
-    RungName,
-    Verdict,
-    VerdictInfo,
-    all_infos,
-    info_of,
+from sightline.comparison.runs import (
+    DetectorRuns,
+    JointVerdict,
+    group_runs,
+    joint_verdicts_on,
 )
-from sightline.metrics.alarm_load import AlarmLoad
-from sightline.metrics.probe import AlarmMetrics
-from sightline.rules.advice import count_words, false_alarm_words, is_over
+from sightline.data.arrays import Floats
+from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import RungName, VerdictInfo, all_infos, info_of
+from sightline.rules.choose import is_over
 from sightline.rules.judging import CommissioningFacts
+from sightline.show.evaluations import OWN, P99, found, is_found, is_judged, rules_of
+from sightline.show.rules import GlanceRecord, RuleInUse
 from sightline.storage import Result
-from sightline.text import share, slug
-
-# The two alarm rules, by the names of their rungs, and what people read.
-OWN, P99 = RungName.OWN_RULE, RungName.PROBE
-RULE_LABELS: dict[RungName, str] = {OWN: "own rule", P99: "p99 rule"}
-# The same among the rules that are compared on later rows.
-_PRESENT_NAMES: dict[RungName, str] = {OWN: "own", P99: "p99"}
+from sightline.text import slug
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +110,24 @@ class Entry(DetectorRuns):
         facts = self.evaluation.rules
         return facts if facts and facts.judged_days and facts.n_attacks else None
 
+    @property
+    def at_a_glance(self) -> tuple[GlanceRecord, ...]:
+        """The rules in use, then the rules for the budget if they could be judged."""
+        # Tables of a study outlive its arrays.
+        evaluation = replace(self.evaluation, traces=None)
+        seeds = [result.evaluation for result in self.results]
+        in_use = [
+            RuleInUse(
+                evaluation,
+                rule,
+                self.median_delay(rule),
+                tuple(found(one, rule) for one in seeds if rule in rules_of(one)),
+            )
+            for rule in rules_of(evaluation)
+        ]
+        facts = evaluation.rules
+        return (*in_use, facts) if facts and facts.judged_days else tuple(in_use)
+
     def median_delay(self, rule: RungName) -> float | None:
         """Return the median number of rows to the first alarm, over the attacks found.
 
@@ -136,20 +142,22 @@ class Entry(DetectorRuns):
             Rows from the start of an attack, from 0. None if no attack is found, or
             if the results do not hold the first alarms of the rule.
         """
-        segments, own = self.evaluation.segments, self.traces.own_first_alarm
-        if rule == P99:
-            rows = [segment.first_alarm for segment in segments]
-        elif own is None or len(own) != len(segments):
-            return None
-        else:
-            rows = [int(row) if row >= 0 else None for row in own]
-        judged = is_judged(self.evaluation, rule)
+        segments, judged = self.evaluation.segments, is_judged(self.evaluation, rule)
         delays = [
             row
-            for row, segment in zip(rows, segments, strict=True)
+            for segment, row in zip(segments, self.first_alarms(rule), strict=False)
             if row is not None and (not judged or is_found(segment, rule))
         ]
         return float(np.median(delays)) if delays else None
+
+    def first_alarms(self, rule: RungName) -> list[int | None]:
+        """Return the rows to the first alarm of each attack; empty if not recorded."""
+        segments, own = self.evaluation.segments, self.traces.own_first_alarm
+        if rule == P99:
+            return [segment.first_alarm for segment in segments]
+        if own is None or len(own) != len(segments):
+            return []
+        return [int(row) if row >= 0 else None for row in own]
 
 
 def entries_of(results: Sequence[Result]) -> list[Entry]:
@@ -174,7 +182,11 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
     keys: set[str] = set()
     entries = []
     for testbed in group_runs(results):
-        joint = _joint(testbed)
+        joint: dict[str, dict[int, JointVerdict]]
+        joint = {runs.label: {} for runs in testbed.detectors}
+        for attack in testbed.attacks:
+            for label, verdict in joint_verdicts_on(attack).items():
+                joint[label][attack.places[label]] = verdict
         group = [
             Entry(
                 runs.testbed,
@@ -183,26 +195,12 @@ def entries_of(results: Sequence[Result]) -> list[Entry]:
                 runs.results,
                 # No slug holds an underscore, so no two pairs of names share a key.
                 unique(f"{slug(runs.testbed)}_{slug(runs.label)}", keys),
-                joint[runs.label],
+                tuple(verdict for _, verdict in sorted(joint[runs.label].items())),
             )
             for runs in testbed.detectors
         ]
         entries += sorted(group, key=_merit)
     return entries
-
-
-def _joint(testbed: TestbedRuns) -> dict[str, tuple[JointVerdict, ...]]:
-    """Return the verdict on each attack of each detector, in the order of its own."""
-    by_place: dict[str, dict[int, JointVerdict]] = {
-        runs.label: {} for runs in testbed.detectors
-    }
-    for attack in testbed.attacks:
-        for label, verdict in joint_verdicts_on(attack).items():
-            by_place[label][attack.places[label]] = verdict
-    return {
-        label: tuple(verdicts[place] for place in sorted(verdicts))
-        for label, verdicts in by_place.items()
-    }
 
 
 def _merit(entry: Entry) -> tuple[float, ...]:
@@ -237,95 +235,3 @@ def unique(key: str, taken: set[str]) -> str:
         name = f"{key}-{n}"
     taken.add(name)
     return name
-
-
-def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
-    """Return the metrics of each alarm rule; the detector's own rule comes first.
-
-    Returns
-    -------
-    dict of RungName to AlarmMetrics
-        `P99` always; `OWN` only if the stream has alarms of its own.
-    """
-    p99 = {P99: evaluation.probe}
-    return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
-
-
-def load_of(evaluation: Evaluation, rule: RungName) -> AlarmLoad | None:
-    """Return the false alarms of a rule in use, as the whole page shows them.
-
-    Where rules were made for a budget, all rules are compared on the later rows, so
-    that each rule has one number on a page; else on the whole record.
-
-    Returns
-    -------
-    AlarmLoad, optional
-        None in results of an earlier version.
-    """
-    facts = evaluation.rules
-    judged = facts.present if facts is not None and facts.judged_days else ()
-    for row in judged:
-        if row.name == _PRESENT_NAMES[rule]:
-            return row.load
-    return rules_of(evaluation)[rule].load
-
-
-def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:
-    """Return false alarms and share of attack-free time of a rule, in words."""
-    alarms, load = rules_of(evaluation)[rule], load_of(evaluation, rule)
-    if load is None:
-        return false_alarm_words(alarms), share(alarms.time_in_alarm, 1)
-    return count_words(load), share(load.share_of_time, 1)
-
-
-def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
-    """Return whether the diagnosis says which attacks a rule finds."""
-    facts = evaluation.diagnosis
-    if facts is not None and facts.rule == rule:
-        return True
-    return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
-
-
-def is_found(segment: SegmentResult, rule: RungName) -> bool:
-    """Return whether a rule alarms because of an attack.
-
-    Parameters
-    ----------
-    segment : SegmentResult
-        The attack.
-    rule : RungName
-        `OWN` or `P99`.
-
-    Returns
-    -------
-    bool
-        Whether the rung of the rule is visible. Without a diagnosis, whether the p99
-        rule alarms during the attack at all.
-    """
-    rung = (segment.ladder or {}).get(rule)
-    if rung is not None:
-        return rung.visible
-    if rule == P99 and segment.verdict is None:
-        return bool(segment.hit)
-    return rule == P99 and segment.verdict == Verdict.DETECTED
-
-
-def found(evaluation: Evaluation, rule: RungName) -> int:
-    """Return the number of attacks that a rule finds.
-
-    Parameters
-    ----------
-    evaluation : Evaluation
-        Of one seed.
-    rule : RungName
-        One of `rules_of` this evaluation.
-
-    Returns
-    -------
-    int
-        Attacks because of which it alarms. Without a diagnosis of the rule, attacks
-        in which it alarms at all.
-    """
-    if is_judged(evaluation, rule):
-        return sum(is_found(segment, rule) for segment in evaluation.segments)
-    return int(rules_of(evaluation)[rule].hits or 0)

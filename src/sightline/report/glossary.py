@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from importlib.resources import files
 
 from sightline.audit import attack_facts
-from sightline.comparison.permutation import STAR_LEVEL
+from sightline.comparison.paired import STAR_LEVEL
 from sightline.figures import FIGURES
-from sightline.judgement import confidence, event_test, ladder
+from sightline.judgement import event_test, ladder
 from sightline.judgement.verdicts import all_infos
 from sightline.metrics import alarm_load
 from sightline.plugins import OURS, RULES
-from sightline.report.alarms import KEPT_WORDS
-from sightline.rules import advice
+from sightline.rules import choose as words
 from sightline.rules.named import OTHER_WORDS, rule_words
+from sightline.show.rules import KEPT_WORDS, rule_key
 from sightline.text import DAGGER, share, slug
 
 PAPER_GROUP = "The paper's figures"
@@ -65,7 +65,7 @@ def numbers() -> dict[str, object]:
         "moves": attack_facts.MOVES,
         "still": f"{attack_facts.STILL:.2f}",
         "off": f"{alarm_load.OFF_S / 60:.0f}",
-        "few": advice.FEW,
+        "few": words.FEW,
         "flood": alarm_load.FLOOD,
         "chatter": alarm_load.CHATTER,
         "manageable": alarm_load.MANAGEABLE_PER_DAY,
@@ -74,10 +74,10 @@ def numbers() -> dict[str, object]:
         "effect": f"{100 * event_test.EFFECT:.0f}",
         "peak": f"{event_test.PEAK_EFFECT:.0f}",
         "onset": event_test.ONSET_ROWS,
-        "sure": share(confidence.SURE),
-        "unsure": share(confidence.UNSURE),
-        "undecided": share(confidence.UNDECIDED),
-        "draws": confidence.N_DRAWS,
+        "sure": share(ladder.SURE),
+        "unsure": share(ladder.UNSURE),
+        "undecided": share(ladder.UNDECIDED),
+        "draws": ladder.N_DRAWS,
         "most_channels": max(ladder.SIZES),
         "star": share(STAR_LEVEL),
         "dagger": DAGGER,
@@ -147,20 +147,6 @@ def glossary() -> dict[str, Term]:
         for entry in FIGURES.values()
     ]
     return {term.key: term for term in terms}
-
-
-def rule_key(name: str) -> str:
-    """Return the key of an alarm rule; one that has no entry is "rule".
-
-    Examples
-    --------
-    >>> rule_key("z~"), rule_key("energy without LIT101"), rule_key("z+x")
-    ('rule-z-memory', 'rule-energy', 'rule')
-    """
-    base = name.partition(" without ")[0]
-    if base not in OTHER_WORDS and base not in OURS[RULES]:
-        return "rule"
-    return f"rule-{slug(base)}" + ("-memory" if base.endswith("~") else "")
 
 
 def groups() -> dict[str, list[Term]]:

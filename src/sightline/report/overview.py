@@ -1,45 +1,48 @@
-"""Detectors at a glance and side by side: attacks found, figures, agreement.
+"""The first screen, and detectors at a glance: what an operator asks first.
 
-The functions return records; `sightline.report.page` puts them into tables, and
-`sightline.cli` prints the rows of `glance` after a study.
+What was looked at, what to change, what was found and not seen, what can be believed:
+each answered in a few lines with its number, and a link to the section that has the
+rest. The detector that is spoken of is the first of the testbed, as
+`sightline.report.entries.entries_of` orders them. `sightline.cli` prints the rows of
+`glance` after a study.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from sightline import text
+from sightline.audit.record import Finding, Severity
+from sightline.blindspots.result import blindest, sentence
 from sightline.comparison import compare
-from sightline.comparison.permutation import STAR_LEVEL
-from sightline.evaluation.result import Evaluation
+from sightline.comparison.paired import STAR_LEVEL
+from sightline.evaluation.localisation import Method, Moment
+from sightline.evaluation.result import SWITCHES, Evaluation, Protocol
 from sightline.figures import FIGURES, Figure
-from sightline.judgement.event_test import LEVEL
 from sightline.judgement.judge import METHOD
-from sightline.judgement.sentences import chance_of
-from sightline.judgement.verdicts import Count, RungName, VerdictInfo
-from sightline.metrics.alarm_load import AlarmLoad
-from sightline.metrics.intervals import count_interval
-from sightline.metrics.probe import AlarmMetrics
-from sightline.report.entries import (
-    OWN,
-    P99,
-    RULE_LABELS,
-    Entry,
-    cost_of,
-    found,
-    is_judged,
-    load_of,
-    rules_of,
-)
-from sightline.report.figure_tables import LocalisedCell, localised
-from sightline.rules.advice import (
+from sightline.metrics.alarm_load import DAY_S
+from sightline.report.entries import Entry
+from sightline.rules.choose import (
+    PRESENT_WORDS,
     advice,
     is_over,
     load_words,
     raised_words,
 )
-from sightline.rules.judging import CommissioningFacts
+from sightline.rules.judging import ChoiceOutcome, CommissioningFacts, RuleOutcome
+from sightline.show.evaluations import (
+    OWN,
+    P99,
+    RULE_WORDS,
+    cost_of,
+    found,
+    found_by_chance,
+    is_judged,
+    load_of,
+    rules_of,
+)
+from sightline.show.rules import GlanceRow
+from sightline.show.table import TableCell
 
 # Detectors that a headline names.
 MAX_NAMES = 3
@@ -52,347 +55,176 @@ EARLIER = (
 )
 # Figures by which the table at a glance says who is not told apart from the best.
 STANDING_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1)
+# A line, the key of its term in the glossary, the section that has more, and whether it
+# is a warning.
+Statement = tuple[str, str, str, bool]
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuleRow:
-    """What one alarm rule of a detector did, as the table at a glance shows it.
-
-    Parameters
-    ----------
-    rule : str
-        "own rule" or "p99 rule".
-    found : int, optional
-        Attacks because of which the rule alarms; without a diagnosis, attacks with an
-        alarm. None without attacks.
-    n_attacks : int
-        Attacks in the test.
-    low, high : float
-        Exact 95% interval of the share of attacks found.
-    chance : str
-        How many it would find by chance, with the probability of as many; or why that
-        is not known. Empty without attacks.
-    rings : str
-        Attacks with any alarm, and how many by chance; empty where that was not
-        measured.
-    hits : int, optional
-        Attacks in which the rule alarms, whether because of them or not.
-    is_judged, is_standing : bool
-        Whether the diagnosis says what the rule finds, and that it never stops.
-    seeds : str
-        Mean and range of `found` over seeds; empty with one seed.
-    false_alarms, rate, delay : str
-        False alarms a day, share of attack-free time in alarm, median delay.
-    burden : str
-        Standing, chattering and floods of alarms in words; empty if not measured.
-    raised : str
-        Attacks in which an alarm starts, beside chance; empty if not measured.
-    is_over_alarming : bool
-        Whether the rule is in alarm too much of the normal time to tell anything.
-    """
-
-    rule: str
-    found: int | None
-    n_attacks: int
-    low: float
-    high: float
-    chance: str
-    rings: str
-    hits: int | None
-    is_judged: bool
-    is_standing: bool
-    seeds: str
-    false_alarms: str
-    rate: str
-    burden: str
-    raised: str
-    is_over_alarming: bool
-    delay: str
-
-    @property
-    def found_text(self) -> str:
-        """Attacks found of all attacks, such as "12 of 26"."""
-        return (
-            text.UNKNOWN if self.found is None else f"{self.found} of {self.n_attacks}"
-        )
-
-    @property
-    def interval(self) -> str:
-        """The interval in per cent; empty without attacks."""
-        return (
-            f"{text.share(self.low)} to {text.share(self.high)}"
-            if self.n_attacks
-            else ""
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GlanceRow:
-    """One detector at a glance: its rules, its verdicts, and what to check first.
-
-    Parameters
-    ----------
-    key : str
-        Key of the entry on the page.
-    testbed, detector : str
-        Names; the detector's includes its guard if it has one.
-    n_seeds : int
-        Number of results; all texts are of the first, unless they say so.
-    rules : tuple of RuleRow
-        The detector's own rule first, if it has one, then the p99 rule.
-    commissioned : CommissioningFacts, optional
-        The rules that were made for the budget; None where no rows were left to judge
-        them.
-    verdicts : tuple of (VerdictInfo, int)
-        Number of attacks with each verdict that occurs; empty without a diagnosis.
-    check : str
-        The first thing to check.
-    localised : LocalisedCell, optional
-        How often the evidence points at the attacked tag; None where that is not known.
-    is_earlier : bool
-        Whether the verdicts were made by the rules of an earlier version.
-    """
-
-    key: str
-    testbed: str
-    detector: str
-    n_seeds: int
-    rules: tuple[RuleRow, ...]
-    commissioned: CommissioningFacts | None
-    verdicts: tuple[tuple[VerdictInfo, int], ...]
-    check: str
-    localised: LocalisedCell | None = None
-    is_earlier: bool = False
-    standings: tuple["Standing", ...] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How a detector compares with the best of its testbed in one figure.
-
-    Parameters
-    ----------
-    figure : Figure
-        The figure.
-    mean : float
-        Its mean over seeds.
-    is_best : bool
-        Whether it is the highest.
-    p_adjusted : float, optional
-        Of the difference from the highest; None if the two were not compared.
-    """
-
-    figure: Figure
-    mean: float
-    is_best: bool
-    p_adjusted: float | None
-
-    @property
-    def text(self) -> str:
-        """The figure, and whether it can be told apart from the highest."""
-        start = f"{FIGURES[self.figure].name} {text.score(self.mean)}"
-        if self.is_best:
-            return f"{start}: the highest"
-        if self.p_adjusted is None:
-            return f"{start}: not compared with the highest"
-        p = text.p_value(self.p_adjusted)
-        if self.p_adjusted <= STAR_LEVEL:
-            return f"{start}: below the highest ({p})"
-        return f"{start}: not told apart ({p})"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Headline:
-    """The first thing to read on a testbed.
-
-    Parameters
-    ----------
-    detector : str
-        The best detector: the first entry of the testbed.
-    title : str
-        How many attacks it finds, by which rule, compared with the others.
-    chance : str
-        How many it would find by chance, and what that costs; empty without attacks.
-    check : str
-        The first thing to check with it; empty for verdicts of an earlier version.
-    earlier : str
-        Which detectors have verdicts of an earlier version; empty if none has.
-    """
-
-    detector: str
-    title: str
-    chance: str
-    check: str
-    earlier: str
-
-
-def glance(
-    entries: Sequence[Entry], comparison: compare.Comparison | None = None
-) -> list[GlanceRow]:
-    """Return one row for each entry: what an operator asks first.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        In the order of the page.
-    comparison : Comparison, optional
-        Of the same results; without it no row says how it compares with the best.
-
-    Returns
-    -------
-    list of GlanceRow
-        In the same order.
-    """
-    standings = {} if comparison is None else _standings(comparison)
+def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
+    """Return one row for each entry: what an operator asks first."""
     return [
         GlanceRow(
-            key=entry.key,
-            testbed=entry.testbed,
-            detector=entry.label,
-            n_seeds=len(entry.results),
-            rules=tuple(
-                _rule_row(entry, rule, alarms)
-                for rule, alarms in rules_of(entry.evaluation).items()
-            ),
-            commissioned=facts
-            if (facts := entry.evaluation.rules) and facts.judged_days
-            else None,
-            verdicts=entry.verdict_counts,
-            check=first_check(entry.evaluation),
-            localised=localised(entry.evaluation),
-            is_earlier=entry.is_earlier,
-            standings=standings.get((entry.testbed, entry.label), ()),
+            entry.testbed,
+            entry.label,
+            len(entry.results),
+            first_check(entry.evaluation),
+            entry.at_a_glance,
         )
         for entry in entries
     ]
 
 
-def _standings(
+def standings(
     comparison: compare.Comparison,
-) -> dict[tuple[str, str], tuple[Standing, ...]]:
-    """Return how each detector compares with the best of its testbed, by figure."""
-    found: dict[tuple[str, str], list[Standing]] = {}
+) -> dict[tuple[str, str], list[tuple[str, bool]]]:
+    """Return how each detector compares with the highest of its testbed.
+
+    Returns
+    -------
+    dict
+        By testbed and detector, for each of `STANDING_FIGURES`: the figure and whether
+        it can be told apart from the highest, in words; whether it is the highest.
+    """
+    lines: dict[tuple[str, str], list[tuple[str, bool]]] = {}
     for figure in STANDING_FIGURES:
         means: dict[str, dict[str, float]] = {}
         for row in comparison.figures:
             if row.figure == figure and row.mean is not None:
                 means.setdefault(row.testbed, {})[row.detector] = row.mean
         tests = {
-            (row.testbed, frozenset(row.detectors)): row
+            (row.testbed, frozenset(row.detectors)): row.p_adjusted
             for row in comparison.differences
             if row.figure == figure
         }
         for testbed, values in means.items():
             best = max(values, key=lambda label: values[label])
             for label, mean in values.items() if len(values) > 1 else ():
-                test = tests.get((testbed, frozenset((label, best))))
-                is_best = label == best
-                p = None if test is None else test.p_adjusted
-                found.setdefault((testbed, label), []).append(
-                    Standing(figure=figure, mean=mean, is_best=is_best, p_adjusted=p)
-                )
-    return {key: tuple(rows) for key, rows in found.items()}
+                p = tests.get((testbed, frozenset((label, best))))
+                if label == best:
+                    words = "the highest"
+                elif p is None:
+                    words = "not compared with the highest"
+                elif p <= STAR_LEVEL:
+                    words = f"below the highest ({text.p_value(p)})"
+                else:
+                    words = f"not told apart ({text.p_value(p)})"
+                line = f"{FIGURES[figure].name} {text.score(mean)}: {words}"
+                lines.setdefault((testbed, label), []).append((line, label == best))
+    return lines
 
 
-def _rule_row(entry: Entry, rule: RungName, alarms: AlarmMetrics) -> RuleRow:
-    """Return the row of one rule, with the exact interval of the attacks found."""
-    evaluation = entry.evaluation
-    facts = evaluation.diagnosis
-    is_present = facts is not None and facts.rule == rule
-    n, load = evaluation.stream.n_segments, load_of(evaluation, rule)
-    words, rate = cost_of(evaluation, rule)
-    n_found = found(evaluation, rule)
-    low, high = count_interval(n_found, n) if n else (0.0, 0.0)
-    chance, count = "", found_by_chance(evaluation, rule)
-    if count is not None:
-        chance = ("" if is_present else "at most ") + chance_of(count)
-    elif n:
-        why = "attacks with any alarm" if facts is None else "by earlier rules"
-        chance = f"{why}; chance not measured"
-    evaluations = [result.evaluation for result in entry.results]
-    counts = [found(one, rule) for one in evaluations if rule in rules_of(one)]
-    seeds = ""
-    if n and len(counts) > 1:
-        seeds = (
-            f"mean {np.mean(counts):.1f}, {min(counts)} to {max(counts)} "
-            f"over {len(counts)} seeds"
+def localised(evaluation: Evaluation) -> TableCell:
+    """Return how often the evidence points at the attacked tag, and by chance.
+
+    Attacks of which a target is among the first three channels by the conditional
+    deviation, at the first alarm of the p99 rule. A dash if no attack with an alarm has
+    a known target.
+    """
+    localisation = evaluation.localisation
+    figures = (localisation.figures if localisation else {}).get(Method.CONDITIONAL, {})
+    figure = figures.get(Moment.FIRST_ALARM)
+    if figure is None:
+        return TableCell(text.UNKNOWN)
+    hit, n = figure.hit_3, figure.n_attacks
+    words = f"{round(hit.value * n)} of {n}"
+    if hit.floor is None:
+        return TableCell(words)
+    chance = f"chance {text.mean_count(hit.floor.value * n)}"
+    if hit.floor.above_floor:
+        return TableCell(words, notes=(chance,))
+    return TableCell(words, style="dim", notes=(f"{chance}: no better",))
+
+
+# ---- what to change ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advised:
+    """What to change.
+
+    Parameters
+    ----------
+    heading : str
+        What to do, in one phrase.
+    text : str
+        Why, where there is no table of rules.
+    rules : tuple of (str, str, RuleOutcome)
+        The rule in use, and the one that is compared with it: role ("now", "instead",
+        "compared"), name and outcome.
+    basis, caveat : str
+        On which rows; what speaks against trusting it.
+    command : str
+        The command that writes the rule; empty unless it is advised.
+    """
+
+    heading: str
+    text: str = ""
+    rules: tuple[tuple[str, str, RuleOutcome], ...] = ()
+    basis: str = ""
+    caveat: str = ""
+    command: str = ""
+
+
+def advised(entry: Entry) -> Advised:
+    """Return what to change first with one detector."""
+    evaluation, facts = entry.evaluation, entry.evaluation.rules
+    if entry.is_earlier:
+        return Advised(
+            heading="Evaluate the stream again",
+            text="These results were made by the rules of an earlier version.",
         )
-    # In results of earlier versions an alarm that never stops touches an attack each
-    # time, so it counts as no false alarm although it lasts all the normal time.
-    is_silent = alarms.load is None and alarms.false_positive_segments == 0
-    if is_silent and alarms.over_alarming:
-        words = "none fully outside attacks"
-    return RuleRow(
-        rule=RULE_LABELS[rule],
-        found=n_found if n else None,
-        n_attacks=n,
-        low=low / n if n else 0.0,
-        high=high / n if n else 0.0,
-        chance=chance,
-        rings=chance_of(facts.rings) if facts and is_present and facts.rings else "",
-        hits=alarms.hits,
-        is_judged=is_judged(evaluation, rule),
-        is_standing=bool(facts and is_present and facts.is_standing),
-        seeds=seeds,
-        false_alarms=words,
-        rate=rate,
-        burden="" if load is None else burden(load),
-        raised=raised_words(alarms.attacks) if n and alarms.attacks else "",
-        is_over_alarming=bool(alarms.over_alarming),
-        delay=text.delay(entry.median_delay(rule), evaluation.stream.step_s),
+    withheld = (evaluation.diagnosis and evaluation.diagnosis.advice_withheld) or ""
+    if facts is None:
+        heading, why = "No alarm rule could be made", evaluation.rules_refused
+        if why is None:
+            heading = "No alarm rule was asked for"
+            why = "Evaluate again with a budget of false alarms (--budget 6/day,1%)."
+        return Advised(heading=heading, text=f"{why} {withheld}".strip())
+    present, chosen = facts.present[-1], facts.row(facts.chosen)
+    words, choice = PRESENT_WORDS[present.name], facts.choice
+    heading, is_advised = f"Rules for {entry.label}", False
+    if choice is not None:
+        is_advised = choice.outcome is ChoiceOutcome.TAKE
+        heading = {
+            ChoiceOutcome.TAKE: f"Take rule {chosen.name!r} for {entry.label}",
+            ChoiceOutcome.CONDITIONS: f"Take rule {chosen.name!r} for {entry.label}, "
+            "with conditions",
+            ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
+            ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
+        }[choice.outcome]
+    if not facts.judged_days:
+        return Advised(heading=heading, text=rule_advice(evaluation))
+    caveats = [withheld]
+    if chosen.promised_per_day is not None and chosen.promised_interval:
+        low, high = map(text.per_day, chosen.promised_interval)
+        caveats.append(
+            f"{text.per_day(chosen.promised_per_day)} a day were expected of it (90% "
+            f"interval {low} to {high})."
+        )
+    later = ""
+    if facts.n_attacks:
+        later = f" and {text.plural(facts.n_attacks, 'later attack')}"
+    return Advised(
+        heading=heading,
+        text=rule_advice(evaluation),
+        rules=(
+            ("now", words.removeprefix("the "), present),
+            ("instead" if is_advised else "compared", f"rule {chosen.name!r}", chosen),
+        ),
+        basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
+        f"later attack-free days{later}.",
+        caveat=" ".join(filter(None, caveats)),
+        command=commission_command(entry) if is_advised else "",
     )
 
 
-def skill_words(skill: float | None) -> str:
-    """Return a skill with two decimals."""
-    return text.UNKNOWN if skill is None else f"{skill:.2f}".replace("-", text.MINUS)
-
-
-def delay_words(seconds: float | None) -> str:
-    """Return the time to an alarm."""
-    return "at once" if seconds == 0 else text.duration(seconds)
-
-
-def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
-    """Return how many attacks a rule finds, with the number by chance.
-
-    Of the present rule it is measured, with attack-free stretches in the place of the
-    attacks. Another rule finds each of them with a probability of at most `LEVEL`,
-    which bounds both figures from above.
-
-    Returns
-    -------
-    Count, optional
-        None without attacks or a diagnosis, and for results of an earlier version.
-    """
-    from scipy.special import bdtrc
-
-    facts, n = evaluation.diagnosis, evaluation.stream.n_segments
-    if facts is None or facts.found is None or not n:
-        return None
-    if facts.rule == rule:
-        return facts.found
-    count = found(evaluation, rule)
-    p_value = float(bdtrc(min(count - 1, n), n, LEVEL))
-    return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
-
-
-def burden(load: AlarmLoad) -> str:
-    """Return how alarms come, in the words of ISA-18.2.
-
-    Examples
-    --------
-    >>> burden(AlarmLoad(alarms=143, days=1.6, alarms_per_day=90.6, share_of_time=0.1,
-    ...                  standing=2, peak_10min=5, floods=0, chattering=1))
-    'at most 5 in 10 min, 2 from standing, 1 chattering'
-    """
-    parts = [
-        ((load.peak_10min or 0) > 1, f"at most {load.peak_10min} in 10 min"),
-        (load.floods, text.plural(load.floods or 0, "flood")),
-        (load.standing, f"{load.standing} from standing"),
-        (load.chattering, f"{load.chattering} chattering"),
-    ]
-    return ", ".join(words for is_said, words in parts if is_said)
+def commission_command(entry: Entry) -> str:
+    """Return the command that writes the chosen rule; empty without one."""
+    name, facts = entry.evaluation.stream.name, entry.evaluation.rules
+    if facts is None:
+        return ""
+    chosen = f"--budget {facts.budget} --choose {facts.chosen}"
+    return f"sightline commission {name}.npz {chosen} --out rule"
 
 
 def first_check(evaluation: Evaluation) -> str:
@@ -416,29 +248,26 @@ def first_check(evaluation: Evaluation) -> str:
     if facts is not None and facts.method < METHOD:
         return "Evaluate the stream again: these verdicts are by earlier rules."
     withheld = (facts.advice_withheld or "") if facts else ""
-    advised = f"{withheld} {rule_advice(evaluation)}".strip()
-    rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-    rate = cost_of(evaluation, OWN if evaluation.own_rule else P99)[1]
-    warning = ""
-    if facts is not None and facts.is_standing:
-        warning = (
-            f"{rule} is in alarm for {rate} of attack-free time: it never stops for "
-            "long, so it finds nothing."
-        )
-    elif alarms.over_alarming:
-        warning = (
-            f"{rule} is in alarm for {rate} of attack-free time, so an alarm says "
-            "little."
-        )
+    parts = [f"{withheld} {rule_advice(evaluation)}".strip()]
     if evaluation.stream.n_segments == 0:
         calm = (
             "No attack is labelled: check where false alarms come from, and whether "
             "the reference is stable."
         )
-        return " ".join(part for part in (warning, calm, advised) if part)
-    if warning or advised:
-        return f"{warning} {advised or 'Check the alarm limit first.'}".strip()
-    return "Evaluated without a diagnosis: evaluate again to learn what to check."
+        parts.insert(0, calm)
+    rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
+    rate = cost_of(evaluation, OWN if evaluation.own_rule else P99)[1]
+    is_standing = facts is not None and facts.is_standing
+    if is_standing or alarms.over_alarming:
+        so = ", so an alarm says little."
+        if is_standing:
+            so = ": it never stops for long, so it finds nothing."
+        if not any(parts):
+            parts = ["Check the alarm limit first."]
+        parts.insert(0, f"{rule} is in alarm for {rate} of attack-free time{so}")
+    return " ".join(filter(None, parts)) or (
+        "Evaluated without a diagnosis: evaluate again to learn what to check."
+    )
 
 
 def rule_advice(evaluation: Evaluation) -> str:
@@ -450,8 +279,140 @@ def rule_advice(evaluation: Evaluation) -> str:
     return (evaluation.diagnosis.advice or "") if evaluation.diagnosis else ""
 
 
-def headline(entries: Sequence[Entry]) -> Headline:
-    """Return the headline of a testbed.
+# ---- what was looked at, found and missed --------------------------------------------
+
+
+def looked_at(entries: Sequence[Entry]) -> list[tuple[str, str]]:
+    """Return what was looked at, with the keys of the terms in the glossary."""
+    stream = entries[0].evaluation.stream
+    known = [one for e in entries if (one := e.evaluation.recording) is not None]
+    rows, step = f"{stream.n_test:,} rows", stream.step_s
+    if step is not None:
+        seconds = stream.n_test * step
+        days = f"{seconds / DAY_S:.1f} days"
+        span = days if seconds >= DAY_S else text.duration(seconds)
+        rows += f", {span} in rows of {text.duration(step)}"
+    n, n_entries = stream.n_segments, len(entries)
+    detectors = text.plural(n_entries, "detector")
+    parts = [
+        (rows, "record"),
+        (text.plural(stream.p, "tag"), "tag"),
+        (text.plural(n, "attack") if n else "no incident listed", "attack"),
+        (entries[0].label if n_entries == 1 else detectors, "detector"),
+    ]
+    if known and known[0].plant not in ("", entries[0].testbed):
+        parts.insert(0, (known[0].plant, "testbed"))
+    return parts
+
+
+def cost_words(entry: Entry) -> str:
+    """Return what the rule in use costs."""
+    words, rate = cost_of(entry.evaluation, entry.main_rule)
+    load = load_of(entry.evaluation, entry.main_rule)
+    count, _, rest = words.partition(" ")
+    noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
+    return f"{count}{noun} {rest}, {rate} of attack-free time"
+
+
+def others_find(others: Sequence[Entry]) -> str:
+    """Return what the rules in use of other detectors find; empty without others."""
+    counts = [found(one.evaluation, one.main_rule) for one in others]
+    if not counts:
+        return ""
+    spread = " to ".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
+    if len(counts) == 1:
+        return f"The rule in use of {others[0].label} finds {spread}."
+    return f"The rules in use of the other {len(counts)} find {spread}."
+
+
+def largest_blind_spot(entries: Sequence[Entry]) -> str:
+    """Return the blindest tag in one sentence; empty if none was searched."""
+    spots = next((s for e in entries if (s := e.results[0].blind_spots)), None)
+    if spots is None:
+        return ""
+    worst = blindest(spots)
+    if not worst:
+        return "No tag could be falsified by a step or a ramp."
+    return sentence(worst[0], is_residual=spots.is_residual)
+
+
+def blind_command(entry: Entry) -> str:
+    """Return the command that searches blind spots."""
+    folder = entry.results[0].folder
+    if folder is not None and (folder.parent / "study.json").exists():
+        return f"sightline blindspots STUDY --detector {entry.detector}"
+    return f"sightline blindspots {entry.evaluation.stream.name}.npz --out blind"
+
+
+def believed(entries: Sequence[Entry]) -> list[Statement]:
+    """Return how far the figures can be trusted, with links to the sections."""
+
+    def counts(what: str, findings: Sequence[Finding], link: str) -> Statement:
+        n = Counter(one.severity for one in findings)
+        words = [text.plural(n[one], str(one)) for one in Severity if n[one]]
+        is_warning = bool(n[Severity.ERROR] or n[Severity.WARNING])
+        line = f"{what}: {text.names(words) if words else 'nothing found'}"
+        return line, "finding", link, is_warning
+
+    carried = [e.evaluation for e in entries if e.evaluation.recording is not None]
+    if carried:
+        notices = carried[0].recording.notices if carried[0].recording else ()
+        findings = carried[0].findings
+        about = [f for f in findings if not f.is_protocol and f.text not in notices]
+        data = counts("Data", about, "your-data")
+    else:
+        line = "Data: not audited, these results carry no facts about the recording"
+        data = (line, "finding", "your-data", False)
+    protocol = {f for e in entries for f in e.evaluation.findings if f.is_protocol}
+    rows = [data, counts("Method", list(protocol), "protocol")]
+    evaluation = entries[0].evaluation
+    facts = evaluation.diagnosis
+    if facts is not None and facts.false_cause_rate is not None:
+        line = (
+            f"False causes: {text.share(facts.false_cause_rate, 1)} of "
+            f"{facts.n_calm_windows:,} attack-free windows would get one"
+        )
+        is_withheld = facts.advice_withheld is not None
+        rows.append((line, "false-cause-rate", "provenance", is_withheld))
+    if evaluation.segments:
+        line = "Verdicts and repairs: judged in hindsight, on the same record"
+        rows.append((line, "repair", "provenance", False))
+    return rows
+
+
+def protocol_note(entries: Sequence[Entry]) -> str:
+    """Return which detectors were evaluated to the letter of the paper; or nothing."""
+    letter = [e.label for e in entries if e.protocol is Protocol.PAPER]
+    if not letter:
+        return ""
+    who = "All figures" if len(letter) == len(entries) else text.names(letter)
+    return f"{who}: to the letter of the paper. {' '.join(SWITCHES)}"
+
+
+def earlier_note(entries: Sequence[Entry]) -> str:
+    """Return which detectors have verdicts of an earlier version; or nothing."""
+    earlier = [entry.label for entry in entries if entry.is_earlier]
+    return f"{text.names(earlier, MAX_NAMES)}: {EARLIER}" if earlier else ""
+
+
+def later_rows(entries: Sequence[Entry]) -> str:
+    """Return on which rows the false alarms of a testbed's rules are counted."""
+    known = [one for e in entries if (one := e.evaluation.rules) and one.judged_days]
+    if not known:
+        return ""
+    days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
+    return (
+        "False alarms of all rules are counted on the same later rows, "
+        f"{' to '.join(sorted(days))} attack-free days that set no limit. Attacks "
+        f"found are of the whole record, attacks raised of the same later rows."
+    )
+
+
+# ---- the headline ------------------------------------------------------------------
+
+
+def headline(entries: Sequence[Entry]) -> str:
+    """Return what the best detector finds, in one phrase.
 
     Parameters
     ----------
@@ -460,52 +421,22 @@ def headline(entries: Sequence[Entry]) -> Headline:
 
     Returns
     -------
-    Headline
-        It says "the most of all" only if no rule of another detector finds as many
-        attacks, and chance does not.
+    str
+        How many attacks it finds, by which rule, compared with the others. It says "the
+        most of all" only if no rule of another detector finds as many attacks, and
+        chance does not.
     """
     best, *others = entries
-    earlier = [entry.label for entry in entries if entry.is_earlier]
-    return Headline(
-        detector=best.label,
-        title=_title(best, others),
-        chance=_headline_chance(best),
-        check="" if best.is_earlier else first_check(best.evaluation),
-        earlier=f"{text.names(earlier, MAX_NAMES)}: {EARLIER}" if earlier else "",
-    )
-
-
-def _headline_chance(best: Entry) -> str:
-    """Return chance and cost of the attacks found by the rule in use."""
-    evaluation, rule = best.evaluation, best.main_rule
-    alarms, n = rules_of(evaluation)[rule], evaluation.stream.n_segments
-    if not n:
-        return ""
-    cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
-    if (load := load_of(evaluation, rule)) is not None:
-        cost = f"makes {load_words(load)} where there is no attack"
-    count = found_by_chance(evaluation, rule)
-    if count is None:
-        return f"Its rule {cost}."
-    chance = f"{text.mean_count(count.by_chance)} ({text.p_value(count.p_value)})"
-    if best.budget_rules is None:
-        return f"By chance it would find {chance}. Its rule {cost}."
-    which = "Its own rule" if rule == OWN else "The p99 rule"
-    return (
-        f"{which} finds {found(evaluation, rule)} of {n} attacks; by chance it would "
-        f"find {chance}. It {cost}."
-    )
-
-
-def _title(best: Entry, others: Sequence[Entry]) -> str:
-    """Return what the best detector finds, in one phrase."""
     n, where = best.evaluation.stream.n_segments, text.on_testbed(best.testbed)
     if n == 0:
         return f"{best.label}{where}"
-    facts = best.budget_rules
-    if facts is not None:
-        return _budget_title(best, facts, others)
-    if others and not any(_most_found(entry) for entry in (best, *others)):
+    if best.budget_rules is not None:
+        return _budget_headline(best, best.budget_rules, others)
+    most_found = {
+        e: max(found(e.evaluation, rule) for rule in rules_of(e.evaluation))
+        for e in entries
+    }
+    if others and not any(most_found.values()):
         return f"No detector finds an attack{where}; {best.label} comes closest"
     rule = best.main_rule
     n_found = found(best.evaluation, rule)
@@ -519,16 +450,16 @@ def _title(best: Entry, others: Sequence[Entry]) -> str:
         return f"{start}, no more than by chance"
     if rules_of(best.evaluation)[rule].over_alarming:
         return f"{start}, but is in alarm too often for an alarm to say much"
-    most = max(map(_most_found, others), default=None)
+    most = max((most_found[entry] for entry in others), default=None)
     if most is None or most > n_found or n_found == 0:
         return start
     if most < n_found:
         return f"{start}, the most of all"
-    equal = [entry.label for entry in others if _most_found(entry) == n_found]
+    equal = [entry.label for entry in others if most_found[entry] == n_found]
     return f"{start}, as many as {text.names(equal, MAX_NAMES)}"
 
 
-def _budget_title(
+def _budget_headline(
     best: Entry, facts: CommissioningFacts, others: Sequence[Entry]
 ) -> str:
     """Return what the rule for the budget raises, and whether none is better."""
@@ -557,6 +488,23 @@ def _budget_title(
     return start
 
 
-def _most_found(entry: Entry) -> int:
-    """Return the most attacks that any rule of a detector finds."""
-    return max(found(entry.evaluation, rule) for rule in rules_of(entry.evaluation))
+def headline_chance(best: Entry) -> str:
+    """Return chance and cost of the attacks found by the rule in use; or nothing."""
+    evaluation, rule = best.evaluation, best.main_rule
+    alarms, n = rules_of(evaluation)[rule], evaluation.stream.n_segments
+    if not n:
+        return ""
+    cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
+    if (load := load_of(evaluation, rule)) is not None:
+        cost = f"makes {load_words(load)} where there is no attack"
+    count = found_by_chance(evaluation, rule)
+    if count is None:
+        return f"Its rule {cost}."
+    chance = f"{text.mean_count(count.by_chance)} ({text.p_value(count.p_value)})"
+    if best.budget_rules is None:
+        return f"By chance it would find {chance}. Its rule {cost}."
+    which = f"{'Its own' if rule == OWN else 'The ' + RULE_WORDS[rule]} rule"
+    return (
+        f"{which} finds {found(evaluation, rule)} of {n} attacks; by chance it would "
+        f"find {chance}. It {cost}."
+    )

@@ -1,67 +1,40 @@
 """The page: data, tables and scripts in one stand-alone file.
 
-The template ``assets/page.html`` gets records for its tables (`page_tables`); the
-scripts get one JSON object (`page_data`). Neither holds a threshold, a verdict, a
-colour or a label of its own: all of them come from the tables of `judgement`.
+The template ``assets/page.html`` gets records, and reads them by tables of
+`sightline.show`, by filters and by functions of this package; the scripts get one JSON
+object (`page_data`). Neither holds a threshold, a verdict, a colour or a label of its
+own: all of them come from the tables of `judgement`.
 """
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sightline import text
 from sightline._version import __version__
-from sightline.audit.codes import CODES
-from sightline.blindspots.words import range_words
+from sightline.audit.record import CODES
+from sightline.blindspots.result import range_words
 from sightline.comparison.compare import Comparison, compare
+from sightline.comparison.differences import PRIMARY
 from sightline.errors import FileError
-from sightline.evaluation.protocol import HINDSIGHT
-from sightline.evaluation.result import plain
-from sightline.figures import FIGURES
+from sightline.evaluation.result import HINDSIGHT, plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import charts, figure_tables, glossary, overview, sources
-from sightline.report.alarms import (
-    HEIGHT,
-    KEPT_WORDS,
-    WIDTH,
-    actions,
-    better_rules,
-    false_alarms,
-    rules_figure,
-    unexplained,
-)
-from sightline.report.attacks import attack_details, attack_groups, matrix
-from sightline.report.blind_spots import blind_section
-from sightline.report.charts import (
-    JsonObject,
-    clocks_by_testbed,
-    packed_text,
-    zones_by_testbed,
-)
+from sightline.report import alarms, attacks, charts, overview, sources
+from sightline.report.charts import JsonObject, packed_text
 from sightline.report.entries import Entry, entries_of
-from sightline.report.first_screen import first_screen, later_rows
+from sightline.report.glossary import glossary, groups
 from sightline.report.print_figures import write_figures
 from sightline.report.redaction import redacted, what_remains
-from sightline.rules.advice import count_words, is_over
+from sightline.rules.choose import count_words
+from sightline.show import blind_spots, catalogue, rules
+from sightline.show import comparison as compared
+from sightline.show.table import RecordTable
 from sightline.storage import Given, results_of
-from sightline.text import (
-    MINUS,
-    correlation,
-    duration,
-    mean_count,
-    names,
-    number,
-    on_testbed,
-    per_day,
-    probability,
-    score,
-    share,
-    slug,
-)
 
 if TYPE_CHECKING:
     import jinja2
@@ -94,6 +67,7 @@ def write_report(
     keep_plant: bool = False,
     title: str | None = None,
     figures: bool = False,
+    primary: str = PRIMARY,
     comparison: Comparison | None = None,
 ) -> Path:
     """Write one stand-alone page that shows what each detector can see.
@@ -120,6 +94,8 @@ def write_report(
         Whether to write figures for print as well, as PDF, SVG and PNG: into
         ``figures`` for ``report.html``, into ``page-figures`` for ``page.html``. If
         not, those of an earlier report stay there.
+    primary : str
+        The figure that detectors are judged by; see `compare`.
     comparison : Comparison, optional
         Of the same results, if `compare` was called already; a redacted page compares
         the results under their pseudonyms.
@@ -158,7 +134,9 @@ def write_report(
     entries = entries_of(loaded)
     path = Path(path)
     known = None if redact else comparison
-    page = render(entries, remains=remains, title=title, comparison=known)
+    page = render(
+        entries, remains=remains, title=title, primary=primary, comparison=known
+    )
     with staged_file(path) as partial:
         # A name may hold code points that are no characters.
         partial.write_text(page, encoding="utf-8", errors="backslashreplace")
@@ -194,7 +172,7 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
         ``parts`` (labels of the parts of a record), ``method`` (the thresholds that
         the scripts mention or draw), and ``entries`` with the data of all charts.
     """
-    clocks = clocks_by_testbed(entries)
+    clocks = charts.clocks_by_testbed(entries)
     return {
         "verdicts": {info.word: info.page_fields() for info in all_infos()},
         "detected_word": Verdict.DETECTED,
@@ -211,90 +189,12 @@ def page_data(entries: Sequence[Entry]) -> JsonObject:
                 "spread": charts.spread_figure(entry),
                 "quantiles": charts.quantile_figure(entry),
                 "drift": charts.drift_figure(entry),
-                "details": attack_details(entry),
-                "false_alarms": false_alarms(entry),
-                "rules": rules_figure(entry),
+                "details": attacks.attack_details(entry),
+                "false_alarms": alarms.false_alarms(entry),
+                "rules": alarms.rules_figure(entry),
             }
             for entry in entries
         ],
-    }
-
-
-def page_tables(
-    entries: Sequence[Entry], comparison: Comparison | None = None
-) -> Mapping[str, object]:
-    """Return what the template reads: the records of all tables, and texts.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        In the order of the page.
-    comparison : Comparison, optional
-        Of the same results; made here if it is not given.
-
-    Returns
-    -------
-    mapping
-        Variables of ``page.html``. What differs between testbeds is a dict by the
-        name of the testbed.
-    """
-    testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
-    groups = {t: [e for e in entries if e.testbed == t] for t in testbeds}
-    attacks, clocks = attack_groups(entries), clocks_by_testbed(entries)
-    rows = [row for attack in attacks for row in attack.rows]
-    words = {row.verdict.word for row in rows}
-    if comparison is None:
-        comparison = compare([result for entry in entries for result in entry.results])
-    return {
-        "testbeds": testbeds,
-        "entries": entries,
-        "first_screens": {t: first_screen(group) for t, group in groups.items()},
-        "later_rows": {t: later_rows(group) for t, group in groups.items()},
-        "glossary": glossary.glossary(),
-        "glossary_groups": glossary.groups(),
-        "headlines": {t: overview.headline(group) for t, group in groups.items()},
-        "glance": overview.glance(entries, comparison),
-        "your_data": {t: sources.your_data(g) for t, g in groups.items()},
-        "linted": {t: sources.protocol_findings(g) for t, g in groups.items()},
-        "lint_alerts": {t: sources.protocol_alert(g) for t, g in groups.items()},
-        "codes": CODES,
-        "severity_symbols": sources.SYMBOLS,
-        "max_notices": sources.MAX_NOTICES,
-        "picture_width": sources.WIDTH,
-        "picture_height": sources.HEIGHT,
-        "paper_columns": figure_tables.PAPER_COLUMNS,
-        "paper": figure_tables.paper_table(entries, comparison),
-        "published": {t: figure_tables.published_tables(g) for t, g in groups.items()},
-        "attacks": attacks,
-        "zones": zones_by_testbed(entries),
-        "stages": sorted({stage for row in rows for stage in row.stages}),
-        "verdicts": all_infos(),
-        "verdicts_shown": [info for info in all_infos() if info.word in words],
-        "matrices": {t: matrix(group) for t, group in groups.items()},
-        "agreements": {t: figure_tables.agreement_table(g) for t, g in groups.items()},
-        "transfer": figure_tables.transfer(entries),
-        "ranks": {row.testbed: row for row in comparison.ranks},
-        "differences": {t: figure_tables.differences(comparison, t) for t in testbeds},
-        "not_compared": figure_tables.not_compared(comparison),
-        "limits": {t: figure_tables.with_two_limits(g) for t, g in groups.items()},
-        "protocols": {t: figure_tables.protocol_note(g) for t, g in groups.items()},
-        "hindsight": HINDSIGHT,
-        "kept_words": KEPT_WORDS,
-        "earlier": overview.EARLIER,
-        "limitations": sources.LIMITATIONS,
-        "citation": sources.CITATION,
-        "version": __version__,
-        "false_alarms": [(entry, false_alarms(entry)) for entry in entries],
-        "actions": {entry.key: actions(entry) for entry in entries},
-        "better_rules": [(entry, better_rules(entry)) for entry in entries],
-        "blind_spots": [(entry, blind_section(entry)) for entry in entries],
-        "has_attacks": any(entry.evaluation.segments for entry in entries),
-        "unexplained": [(e, unexplained(e, clocks[e.testbed])) for e in entries],
-        "episode_width": WIDTH,
-        "episode_height": HEIGHT,
-        "pauc_rate": charts.PAUC_RATE,
-        "low_rate": charts.LOW_RATE,
-        "window_share": charts.WINDOW_LEVELS[-1] - charts.WINDOW_LEVELS[0],
     }
 
 
@@ -303,6 +203,7 @@ def render(
     *,
     remains: str = "",
     title: str | None = None,
+    primary: str = PRIMARY,
     comparison: Comparison | None = None,
 ) -> str:
     """Return the page as HTML.
@@ -316,6 +217,8 @@ def render(
         of detectors are left out of a redacted page.
     title : str, optional
         Title of the page; by default the names of the plants, else of the streams.
+    primary : str
+        The figure that detectors are judged by; see `compare`.
     comparison : Comparison, optional
         Of the same results; made here if it is not given.
 
@@ -328,16 +231,44 @@ def render(
     from plotly.offline import get_plotlyjs
 
     library = get_plotlyjs()
-    template = _environment().get_template("page.html")
-    return template.render(
-        title=title or _title(entries),
-        remains=remains,
-        styles="\n".join(_asset(name) for name in STYLES),
-        scripts="\n".join(_asset(name) for name in SCRIPTS),
-        plotly_notice=library[: library.find("*/") + 2],
-        plotly=packed_text(library),
-        data=for_script(page_data(entries)),
-        **page_tables(entries, comparison),
+    if comparison is None:
+        results = [result for entry in entries for result in entry.results]
+        comparison = compare(results, primary=primary)
+    testbeds = dict.fromkeys(entry.testbed for entry in entries)
+    attacked = attacks.attack_groups(entries)
+    rows = [row for attack in attacked for row in attack.rows]
+    words = {row.verdict.word for row in rows}
+    transfer = [row for row in comparison.transfer if row.correlation.n >= 2]
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            title=title or default_title(entries),
+            remains=remains,
+            styles="\n".join(_asset(name) for name in STYLES),
+            scripts="\n".join(_asset(name) for name in SCRIPTS),
+            plotly_notice=library[: library.find("*/") + 2],
+            plotly=packed_text(library),
+            data=for_script(page_data(entries)),
+            entries=entries,
+            testbeds=list(testbeds),
+            groups={t: [e for e in entries if e.testbed == t] for t in testbeds},
+            comparison=comparison,
+            standings=overview.standings(comparison),
+            transfer=RecordTable("", compared.transfer_columns(), transfer),
+            agreement={
+                (row.testbed, frozenset(row.detectors)): row
+                for row in comparison.agreement
+            },
+            glossary=glossary(),
+            glossary_groups=groups(),
+            attack_groups=attacked,
+            clocks=charts.clocks_by_testbed(entries),
+            zones=charts.zones_by_testbed(entries),
+            stages=sorted({stage for row in rows for stage in row.stages}),
+            verdicts=all_infos(),
+            verdicts_shown=[info for info in all_infos() if info.word in words],
+        )
     )
 
 
@@ -347,7 +278,12 @@ def _environment() -> "jinja2.Environment":
     import jinja2
 
     environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(_asset),
+        loader=jinja2.ChoiceLoader(
+            [
+                jinja2.PackageLoader("sightline.report", "assets"),
+                jinja2.PackageLoader("sightline.show", "templates"),
+            ]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -355,38 +291,39 @@ def _environment() -> "jinja2.Environment":
         # A filter of a constant is not computed while compiling: filters may change.
         optimized=False,
     )
+    environment.globals |= {
+        "alarms": alarms,
+        "attacks": attacks,
+        "blind": blind_spots,
+        "catalogue": catalogue,
+        "charts": charts,
+        "codes": CODES,
+        "compared": compared,
+        "verdict_detected": Verdict.DETECTED,
+        "frozenset": frozenset,
+        "hindsight": HINDSIGHT,
+        "overview": overview,
+        "rules": rules,
+        "sources": sources,
+        "version": __version__,
+    }
+    environment.tests["coarse"] = sources.is_coarse
     environment.filters |= {
-        "on": on_testbed,
-        # Detectors without a rule come last, so that the first has a chart.
-        "sort_rules": lambda pairs: sorted(
-            [pair for pair in pairs if pair[1]], key=lambda pair: pair[1].facts is None
-        ),
-        "figure": lambda name: FIGURES[name].name,
-        "number": number,
-        "score": score,
-        "signed": lambda value: f"{value:+.3f}".replace("-", MINUS),
-        "share": lambda value: share(value, 1),
-        "whole_share": share,
-        "duration": duration,
+        "on": text.on_testbed,
+        "number": text.number,
+        "score": text.score,
+        "signed": lambda value: f"{value:+.3f}".replace("-", text.MINUS),
+        "share": lambda value: text.share(value, 1),
+        "whole_share": text.share,
+        "duration": text.duration,
         "range_words": range_words,
-        "per_day": per_day,
-        "mean_count": mean_count,
+        "mean_count": text.mean_count,
         "count_words": count_words,
-        "is_over": is_over,
-        "burden": overview.burden,
-        "ends": sources.ends_text,
-        "stream_facts": sources.stream_facts,
-        "stream_settings": sources.stream_settings,
-        "skill": overview.skill_words,
-        "delay": overview.delay_words,
-        "rule_key": glossary.rule_key,
-        "slug": slug,
-        "correlation": correlation,
-        "probability": probability,
-        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        "slug": text.slug,
+        "capitalize_first": lambda words: words[:1].upper() + words[1:],
         # A p-value stays on one line.
-        "unbroken": lambda text: re.sub(
-            r"\bp (< )?(?=\d)", lambda p: p[0].replace(" ", "\N{NO-BREAK SPACE}"), text
+        "unbroken": lambda words: re.sub(
+            r"\bp (< )?(?=\d)", lambda p: p[0].replace(" ", "\N{NO-BREAK SPACE}"), words
         ),
         "percent": lambda value: f"{100 * value:.0f}%",
     }
@@ -418,12 +355,12 @@ def _asset(name: str) -> str:
     return (_ASSETS / name).read_text(encoding="utf-8")
 
 
-def _title(entries: Sequence[Entry]) -> str:
+def default_title(entries: Sequence[Entry]) -> str:
     """Return the default title: what the plants are called, else the streams.
 
     Examples
     --------
-    >>> _title([])
+    >>> default_title([])
     'Sightline'
     """
     plants, streams = [], []
@@ -433,4 +370,4 @@ def _title(entries: Sequence[Entry]) -> str:
         plants.append(known or (facts.plant if facts else ""))
         streams.append(entry.evaluation.stream.name)
     shown = list(dict.fromkeys(filter(None, plants))) or list(dict.fromkeys(streams))
-    return names(shown, 3) or "Sightline"
+    return text.names(shown, 3) or "Sightline"

@@ -1,7 +1,15 @@
-"""Figures of the report for papers and slides: PDF, SVG and PNG at column width."""
+"""Figures for papers and slides: PDF, SVG and PNG at column width, and their style.
 
+The report's figures and the paper's figures share sizes, colours and fonts. Text is
+stored as outlines and files hold no date, so the same results give the same bytes on
+every machine.
+"""
+
+import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,26 +17,312 @@ import numpy as np
 
 from sightline.data.arrays import Floats
 from sightline.evaluation.chart_data import extreme_rows
+from sightline.files import staged_file
 from sightline.judgement.ladder import LADDER
-from sightline.judgement.verdicts import info_of
+from sightline.judgement.verdicts import all_infos, info_of
 from sightline.metrics.alarm_load import MANAGEABLE_PER_DAY, MOST_PER_DAY
 from sightline.report import charts
-from sightline.report import print_style as style
 from sightline.report.attacks import matrix
 from sightline.report.charts import PageClock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
 from sightline.rules.judging import CommissioningFacts, Curve
-from sightline.text import slug
+from sightline.text import FONT, drawable, short, slug, superscript
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+# Width of one column of a two-column paper, and of both, in inches.
+ONE_COLUMN, TWO_COLUMNS = 3.4, 7.0
+# Longer names are shortened in the middle.
+MAX_LETTERS = 40
+PNG_DPI = 300
+# In a notebook.
+SCREEN_DPI = 110
+# Stored in each file, so that `is_ours` recognises it.
+CREATOR = "Sightline"
+_STYLE: Any = {
+    "font.family": [FONT],
+    "font.size": 7.5,
+    "axes.labelsize": 7.5,
+    "axes.titlesize": 8.0,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.fontsize": 7.0,
+    "legend.frameon": False,
+    "lines.linewidth": 1.0,
+    # Publishers refuse the fonts of type 3 that matplotlib writes by default.
+    "pdf.fonttype": 42,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "sightline",
+    "text.usetex": False,
+    "mathtext.fontset": "dejavusans",
+}
+# Distinguishable with any colour vision. The page uses the same colours.
+COLOURS = ("#332288", "#117733", "#b5479b", "#c4533f", "#2a9d8f", "#8a8420", "#882255")
+# Coprime with the number of colours: a pair recurs only after 42 lines.
+DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (3, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
+TAU, TRAIN, FLOOR, SOFT = "#b3261e", "#1d6fa5", "#8a6100", "#565d68"
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Apply the print style, independent of the user's matplotlib settings."""
+    import matplotlib as mpl
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        yield
+
+
+def colour(k: int) -> str:
+    """Return the k-th colour; after the last one they repeat."""
+    return COLOURS[k % len(COLOURS)]
+
+
+def marker(k: int) -> str:
+    """Return the k-th marker; after the last one they repeat."""
+    return MARKERS[k % len(MARKERS)]
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """Return an empty figure that needs no screen.
+
+    Parameters
+    ----------
+    width, height : float
+        In inches; `ONE_COLUMN` and `TWO_COLUMNS` are the widths of a paper.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    figure = _figure_type()(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+@cache
+def _figure_type() -> "type[Figure]":
+    """Return the class of figures, which a notebook shows without pyplot."""
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            file = io.BytesIO()
+            self.savefig(file, format="png", dpi=SCREEN_DPI)
+            return file.getvalue()
+
+    return ShownFigure
+
+
+def rendered(figure: "Figure") -> dict[str, bytes]:
+    """Return a figure as files.
+
+    Returns
+    -------
+    dict of str to bytes
+        By file ending: ``pdf``, ``svg`` and ``png``. All share one layout and hold no
+        date, so the same figure gives the same bytes.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    # With an engine, also the one called "none", each file would be drawn twice.
+    figure.set_layout_engine(None)
+    files = {}
+    for kind, metadata in (
+        ("pdf", {"CreationDate": None, "Creator": CREATOR}),
+        ("svg", {"Date": None, "Creator": CREATOR}),
+        ("png", {"Software": CREATOR}),
+    ):
+        file = io.BytesIO()
+        figure.savefig(file, format=kind, dpi=PNG_DPI, metadata=metadata)
+        files[kind] = file.getvalue()
+    return files
+
+
+def save(figure: "Figure", folder: Path, stem: str) -> list[Path]:
+    """Write a figure as PDF, SVG and PNG.
+
+    Parameters
+    ----------
+    figure : Figure
+        Drawn inside `styled`.
+    folder : Path
+        Is created if needed.
+    stem : str
+        Name of the files without the ending.
+
+    Returns
+    -------
+    list of Path
+        The files, each written completely or not at all.
+    """
+    paths = []
+    for kind, content in rendered(figure).items():
+        paths.append(folder / f"{stem}.{kind}")
+        with staged_file(paths[-1]) as partial:
+            partial.write_bytes(content)
+    return paths
+
+
+def is_ours(path: Path) -> bool:
+    """Return whether a file is a figure that `save` wrote: it names Sightline."""
+    content = path.read_bytes()
+    # A PDF file does so at its end, others at their beginning.
+    return CREATOR.encode() in (content if path.suffix == ".pdf" else content[:4096])
+
+
+def label(name: str, letters: int = MAX_LETTERS) -> str:
+    """Return a name as a figure shows it: drawable, and shortened in the middle."""
+    return drawable(short(name, letters))
+
+
+def inches(text: str, size: float = 7.0) -> float:
+    """Return the width of a text in inches at a font size in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    if not text.strip():
+        return 0.0
+    path = TextPath((0, 0), text, size=size, prop=FontProperties(family=FONT))
+    return float(path.get_extents().x1) / 72
+
+
+def fitting(name: str, width: float, size: float = 8.0) -> str:
+    """Return a name, shortened until it is at most `width` inches wide.
+
+    At least five letters stay, even if they are wider.
+    """
+    letters = MAX_LETTERS
+    while letters > 5 and inches(label(name, letters), size) > width:
+        letters -= 1
+    return label(name, letters)
+
+
+def mark(word: str, size: float = 4) -> dict[str, Any]:
+    """Return the keywords of `Axes.plot` that mark a verdict.
+
+    Parameters
+    ----------
+    word : str
+        The verdict; colour, marker and fill come from the table of verdicts.
+    size : float
+        Size of the marker in points.
+    """
+    info = info_of(word)
+    return {
+        "marker": info.print_marker,
+        "color": info.light,
+        "markerfacecolor": "white" if info.is_hollow else info.light,
+        "linestyle": "none",
+        "markersize": size,
+        "markeredgewidth": 0.9,
+    }
+
+
+def plot_marks(
+    axis: Any, x: Sequence[float], y: Sequence[float], words: Sequence[str], **size: Any
+) -> None:
+    """Mark points by their verdicts.
+
+    Parameters
+    ----------
+    axis : Axes
+        Where to draw.
+    x, y : sequence of float
+        Positions in data units.
+    words : sequence of str
+        The verdict of each point.
+    size : float
+        Size of the markers in points.
+    """
+    for word in dict.fromkeys(words):
+        picked = [k for k, one in enumerate(words) if one == word]
+        at_x, at_y = [x[k] for k in picked], [y[k] for k in picked]
+        # A mark at the edge of the axes is drawn in full.
+        axis.plot(at_x, at_y, clip_on=False, **mark(word, **size))
+
+
+def verdict_handles(entries: Sequence[Entry]) -> list[Any]:
+    """Return legend handles of the verdicts that occur in the results."""
+    from matplotlib.lines import Line2D
+
+    words = {verdict.word for entry in entries for verdict in entry.verdicts}
+    return [
+        Line2D([], [], label=info.word, **mark(info.word))
+        for info in all_infos()
+        if info.word in words
+    ]
+
+
+def level_handles() -> list[Any]:
+    """Return legend handles of the three energy levels."""
+    from matplotlib.lines import Line2D
+
+    return [
+        Line2D([], [], color=TAU, lw=0.8, ls="-", label="alarm limit (tau99)"),
+        Line2D([], [], color=TRAIN, lw=0.8, ls=":", label="train level"),
+        Line2D([], [], color=FLOOR, lw=0.8, ls="--", label="drift floor"),
+    ]
+
+
+def log_scale(axis: Any, values: Floats, *, most: int = 4) -> None:
+    """Give a log axis few ticks at whole decades, or between them within one decade.
+
+    Parameters
+    ----------
+    axis : Axis
+        ``ax.xaxis`` or ``ax.yaxis``.
+    values : array
+        What is drawn; values of 0 or less are ignored.
+    most : int
+        About how many ticks there are at most.
+    """
+    from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator
+
+    positive = values[values > 0]
+    least, largest = float(positive.min()), float(positive.max())
+    low, high = np.log10(least), np.log10(largest)
+    step = max(1, int(np.ceil((high - low) / most)))
+    ticks = 10.0 ** np.arange(np.ceil(low), np.floor(high) + 1, step)
+    axis.set_major_formatter(lambda value, _: power_of_ten(value))
+    if len(ticks) < 2:
+        ticks = np.asarray(MaxNLocator(most - 1).tick_values(least, largest))
+        ticks = ticks[(ticks > 0) & (ticks >= least) & (ticks <= largest)]
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_major_locator(FixedLocator(ticks.tolist()))
+    axis.set_minor_locator(NullLocator())
+
+
+def power_of_ten(value: float) -> str:
+    """Return a power of ten as people write it by hand.
+
+    Examples
+    --------
+    >>> power_of_ten(0.1), power_of_ten(10), power_of_ten(1e6)
+    ('0.1', '10', '10\u2076')
+    """
+    power = round(np.log10(value))
+    return f"{10.0**power:g}" if -2 <= power <= 2 else f"10{superscript(power)}"
+
+
+# ---- the figures of a report --------------------------------------------------------
+
 # Panels in a row of the ladder's figure.
 MAX_ACROSS = 4
 _PARTS = {
-    "train": {"color": style.TRAIN, "ls": ":"},
-    "normal": {"color": style.SOFT, "ls": "-"},
-    "attack": {"color": style.TAU, "ls": "--"},
+    "train": {"color": TRAIN, "ls": ":"},
+    "normal": {"color": SOFT, "ls": "-"},
+    "attack": {"color": TAU, "ls": "--"},
 }
 
 
@@ -54,7 +348,7 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
     written = []
     testbeds = list(dict.fromkeys(entry.testbed for entry in entries))
     taken: set[str] = set()
-    with style.styled():
+    with styled():
         for testbed in testbeds:
             group = [entry for entry in entries if entry.testbed == testbed]
             prefix = unique(slug(testbed), taken)
@@ -63,7 +357,7 @@ def write_figures(entries: Sequence[Entry], folder: Path) -> list[Path]:
                 if figure is None:
                     continue
                 stem = name if len(testbeds) == 1 else f"{prefix}-{name}"
-                written += style.save(figure, folder, stem)
+                written += save(figure, folder, stem)
     for path in figures_in(folder):
         if path not in written:
             path.unlink()
@@ -82,7 +376,7 @@ def figures_in(folder: Path) -> list[Path]:
     return [
         path
         for path in sorted(folder.iterdir())
-        if named.fullmatch(path.name) and path.is_file() and style.is_ours(path)
+        if named.fullmatch(path.name) and path.is_file() and is_ours(path)
     ]
 
 
@@ -92,7 +386,7 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     One panel for each detector, with the alarm limit, the train level and the drift
     floor. Peaks are kept: each column draws its lowest and highest row.
     """
-    figure = style.new_figure(style.TWO_COLUMNS, 0.55 + 0.95 * len(entries))
+    figure = new_figure(TWO_COLUMNS, 0.55 + 0.95 * len(entries))
     axes = figure.subplots(len(entries), 1, squeeze=False)[:, 0]
     clock = clock_of(entries)
     times = [moments(entry, clock) for entry in entries]
@@ -104,7 +398,7 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
     wide = last - first or 1.0
     for axis, entry, hours in zip(axes, entries, times, strict=True):
         _energy_row(axis, entry, hours)
-        axis.set_title(style.label(entry.label), loc="left", pad=3)
+        axis.set_title(label(entry.label), loc="left", pad=3)
         # A mark at the end of the record needs room within the figure.
         axis.set_xlim(first - 0.008 * wide, last + 0.008 * wide)
         if axis is axes[-1]:
@@ -112,7 +406,7 @@ def energy_through_time(entries: Sequence[Entry]) -> "Figure | None":
         else:
             axis.tick_params(labelbottom=False)
     figure.supylabel("energy", fontsize=8)
-    handles = [*style.level_handles(), *style.verdict_handles(entries)]
+    handles = [*level_handles(), *verdict_handles(entries)]
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
 
@@ -128,7 +422,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     axis.plot(
         np.insert(hours[rows].astype(np.float64), cut, np.nan),
         np.insert(10 ** logs[rows], cut, np.nan),
-        color=style.SOFT,
+        color=SOFT,
         lw=0.5,
     )
     low = min(float(np.quantile(logs, 0.005)), float(np.log10(entry.train_mean or 1.0)))
@@ -136,12 +430,12 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
     wide = max(high - low, 0.1)
     axis.set_yscale("log")
     axis.set_ylim(10 ** (low - 0.1), 10 ** (high + 0.3 * wide))
-    style.log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
+    log_scale(axis.yaxis, 10 ** np.array([low, high]), most=3)
     if (tau := entry.evaluation.probe.tau99) is not None:
-        axis.axhline(tau, color=style.TAU, lw=0.8)
-    axis.axhline(entry.train_mean, color=style.TRAIN, lw=0.8, ls=":")
+        axis.axhline(tau, color=TAU, lw=0.8)
+    axis.axhline(entry.train_mean, color=TRAIN, lw=0.8, ls=":")
     if entry.drift_floor is not None and entry.drift_floor > 0:
-        axis.axhline(entry.drift_floor, color=style.FLOOR, lw=0.8, ls="--")
+        axis.axhline(entry.drift_floor, color=FLOOR, lw=0.8, ls="--")
     segments = entry.evaluation.segments
     words = [verdict.word for verdict in entry.verdicts]
     if segments:
@@ -157,7 +451,7 @@ def _energy_row(axis: Any, entry: Entry, hours: Floats) -> None:
         )
     middles = [float(hours[(s.start + s.stop - 1) // 2]) for s in segments]
     at = 10 ** (high + 0.15 * wide)
-    style.plot_marks(axis, middles, [at] * len(words), words)
+    plot_marks(axis, middles, [at] * len(words), words)
 
 
 def roc(entries: Sequence[Entry]) -> "Figure | None":
@@ -172,25 +466,23 @@ def roc(entries: Sequence[Entry]) -> "Figure | None":
     ]
     if not drawn:
         return None
-    labels = [
-        f"{style.label(e.label)} ({e.evaluation.rank.roc_auc:.3f})" for _, e in drawn
-    ]
+    labels = [f"{label(e.label)} ({e.evaluation.rank.roc_auc:.3f})" for _, e in drawn]
     # The sample of the line takes 0.55 inches.
-    widest = max(style.inches(label) for label in labels) + 0.55
-    n_columns = min(max(int(style.TWO_COLUMNS / widest), 1), 5)
+    widest = max(inches(name) for name in labels) + 0.55
+    n_columns = min(max(int(TWO_COLUMNS / widest), 1), 5)
     height = 2.85 + 0.15 * -(-len(drawn) // n_columns)
-    figure = style.new_figure(style.TWO_COLUMNS, height)
+    figure = new_figure(TWO_COLUMNS, height)
     whole, low = figure.subplots(1, 2)
-    for (i, entry), label in zip(drawn, labels, strict=True):
+    for (i, entry), name in zip(drawn, labels, strict=True):
         fpr, tpr = entry.traces.roc_fpr, entry.traces.roc_tpr
         rows = charts.roc_points(fpr, 800)
-        look = {"color": style.colour(i), "ls": style.DASHES[i % len(style.DASHES)]}
+        look = {"color": colour(i), "ls": DASHES[i % len(DASHES)]}
         for axis in (whole, low):
-            axis.plot(fpr[rows], tpr[rows], label=label, **look)
+            axis.plot(fpr[rows], tpr[rows], label=name, **look)
     whole.set(xlim=(0, 1), title="all limits")
     title = f"few false alarms (shaded: up to {charts.PAUC_RATE:.0%})"
     low.set(xlim=(0, charts.LOW_RATE), title=title)
-    low.axvspan(0, charts.PAUC_RATE, color=style.COLOURS[0], alpha=0.07, lw=0)
+    low.axvspan(0, charts.PAUC_RATE, color=COLOURS[0], alpha=0.07, lw=0)
     for axis in (whole, low):
         axis.plot([0, 1], [0, 1], color="#999999", lw=0.7, ls=":")
         axis.set(
@@ -210,13 +502,31 @@ def quantiles(entries: Sequence[Entry]) -> "Figure | None":
 
     Two panels for each detector, with train, attack-free test and attacks.
     """
-    figure = style.new_figure(style.TWO_COLUMNS, 0.6 + 1.25 * len(entries))
+    figure = new_figure(TWO_COLUMNS, 0.6 + 1.25 * len(entries))
     axes = figure.subplots(len(entries), 2, squeeze=False)
-    for (spread, ideal), entry in zip(axes, entries, strict=True):
-        parts = charts.energies(entry)
-        _spread(spread, entry, parts)
-        _against_chi_square(ideal, entry, parts)
-        spread.set_title(style.label(entry.label), loc="left", pad=3)
+    for (spread, against), entry in zip(axes, entries, strict=True):
+        parts, p = charts.energies(entry), entry.evaluation.stream.p
+        logs = {k: log_energy(v / entry.train_mean) for k, v in parts.items()}
+        pooled = np.concatenate([np.quantile(v, [0.001, 0.999]) for v in logs.values()])
+        edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 0.1), 71)
+        ideal = 2 * charts.ideal_quantiles(p) / p
+        for name, values in parts.items():
+            counts, _ = np.histogram(logs[name], edges)
+            at = 10 ** ((edges[1:] + edges[:-1]) / 2)
+            # Each distribution is scaled to the same height.
+            height = counts / max(int(counts.max()), 1)
+            spread.plot(at, height, drawstyle="steps-mid", **_PARTS[name])
+            measured = np.quantile(values, charts.QUANTILE_LEVELS) / (p / 2)
+            shown = np.maximum(measured, 1e-6)
+            against.plot(ideal, shown, label=charts.PARTS[name], **_PARTS[name])
+        spread.set_xscale("log")
+        spread.set_yticks([])
+        log_scale(spread.xaxis, 10**edges, most=6)
+        against.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
+        against.set_yscale("log")
+        drawn = np.concatenate([line.get_ydata() for line in against.lines])
+        log_scale(against.yaxis, drawn, most=3)
+        spread.set_title(label(entry.label), loc="left", pad=3)
     axes[-1, 0].set_xlabel("energy / mean train energy")
     axes[-1, 1].set_xlabel("chi-square quantile / p")
     axes[0, 1].set_title("energy quantile / (p/2)", loc="left", pad=3)
@@ -225,65 +535,35 @@ def quantiles(entries: Sequence[Entry]) -> "Figure | None":
     return figure
 
 
-def _spread(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
-    """Draw the distribution of log energy of each part, scaled to the same height."""
-    logs = {k: log_energy(v / entry.train_mean) for k, v in parts.items()}
-    pooled = np.concatenate([np.quantile(v, [0.001, 0.999]) for v in logs.values()])
-    edges = np.linspace(pooled.min(), max(pooled.max(), pooled.min() + 0.1), 71)
-    for name, values in logs.items():
-        counts, _ = np.histogram(values, edges)
-        at = 10 ** ((edges[1:] + edges[:-1]) / 2)
-        height = counts / max(int(counts.max()), 1)
-        axis.plot(at, height, drawstyle="steps-mid", **_PARTS[name])
-    axis.set_xscale("log")
-    axis.set_yticks([])
-    style.log_scale(axis.xaxis, 10**edges, most=6)
-
-
-def _against_chi_square(axis: Any, entry: Entry, parts: Mapping[str, Floats]) -> None:
-    """Draw quantiles of energy against those of a chi-square with p degrees."""
-    p = entry.evaluation.stream.p
-    ideal = 2 * charts.ideal_quantiles(p) / p
-    for name, values in parts.items():
-        measured = np.maximum(
-            np.quantile(values, charts.QUANTILE_LEVELS) / (p / 2), 1e-6
-        )
-        axis.plot(ideal, measured, label=charts.PARTS[name], **_PARTS[name])
-    axis.plot(ideal, ideal, color="black", lw=0.7, ls=(0, (4, 3)))
-    axis.set_yscale("log")
-    drawn = np.concatenate([line.get_ydata() for line in axis.lines])
-    style.log_scale(axis.yaxis, drawn, most=3)
-
-
 def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
     """Draw the verdict of each detector on each attack as a table of marks.
 
     Names of detectors are upright if they do not fit side by side. None without
     attacks.
     """
-    table = matrix(entries)
-    if table is None:
+    attacked, matched = matrix(entries)
+    if not matched:
         return None
-    detectors = [style.label(name) for name in table.detectors]
-    attacks = [style.label(row.id) for row in table.rows]
-    margin = 0.8 + max(style.inches(name) for name in attacks)
-    width = max(style.ONE_COLUMN, margin + 0.62 * len(detectors))
-    widest = max(style.inches(name) for name in detectors)
+    detectors = [label(entry.label) for entry in attacked]
+    attacks = [label(attack.id) for attack in matched]
+    margin = 0.8 + max(inches(name) for name in attacks)
+    width = max(ONE_COLUMN, margin + 0.62 * len(detectors))
+    widest = max(inches(name) for name in detectors)
     is_upright = widest > 0.9 * (width - margin) / len(detectors)
     above = 1.1 + (widest if is_upright else 0)
-    figure = style.new_figure(width, above + 0.17 * len(attacks))
+    figure = new_figure(width, above + 0.17 * len(attacks))
     axis = figure.subplots()
     cells = [
-        (x, y, cell.verdict.word)
-        for y, row in enumerate(table.rows)
-        for x, cell in enumerate(row.cells)
-        if cell is not None
+        (x, y, entry.verdicts[attack.places[entry.label]].word)
+        for y, attack in enumerate(matched)
+        for x, entry in enumerate(attacked)
+        if entry.label in attack.places
     ]
     at_x, at_y, words = zip(*cells, strict=True)
     colours = [info_of(word).light for word in words]
     left = [x - 0.46 for x in at_x]
     axis.barh(at_y, 0.92, left=left, height=0.88, color=colours, alpha=0.15)
-    style.plot_marks(axis, at_x, at_y, words)
+    plot_marks(axis, at_x, at_y, words)
     axis.set_xlim(-0.5, len(detectors) - 0.5)
     axis.set_ylim(len(attacks) - 0.4, -0.6)
     axis.set_xticks(range(len(detectors)), detectors, rotation=90 * is_upright)
@@ -294,7 +574,7 @@ def attacks_by_detectors(entries: Sequence[Entry]) -> "Figure | None":
     for side in ("left", "bottom", "top"):
         axis.spines[side].set_visible(False)
     figure.legend(
-        handles=style.verdict_handles(entries),
+        handles=verdict_handles(entries),
         loc="outside lower center",
         ncols=3,
         handletextpad=0.2,
@@ -317,16 +597,29 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
     n_across = min(len(drawn), MAX_ACROSS)
     n_down = -(-len(drawn) // n_across)
     height = 0.6 + n_down * (0.4 + 0.3 * len(rungs))
-    figure = style.new_figure(style.TWO_COLUMNS, height)
+    figure = new_figure(TWO_COLUMNS, height)
     axes = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
     for spare in axes.flat[len(drawn) :]:
         spare.set_visible(False)
     for axis, entry in zip(axes.flat, drawn, strict=False):
+        judged = list(zip(entry.evaluation.segments, entry.verdicts, strict=True))
         for y, rung in enumerate(rungs):
-            _rung(axis, entry, rung.name, y)
+            outcomes = [
+                (s.ladder[rung.name], verdict.word)
+                for s, verdict in judged
+                if s.ladder and rung.name in s.ladder
+            ]
+            if not outcomes:
+                continue
+            covered = [outcome.coverage for outcome, _ in outcomes]
+            # Small shifts keep marks of equal coverage apart.
+            at_y = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(outcomes))]
+            plot_marks(axis, covered, at_y, [word for _, word in outcomes], size=3)
+            calm = float(np.median([outcome.calm for outcome, _ in outcomes]))
+            axis.plot([calm, calm], [y - 0.38, y + 0.38], color="black", lw=1)
         axis.set_xlim(-0.05, 1.05)
         axis.set_xticks([0, 0.5, 1], ["0", "50%", "100%"])
-        axis.set_title(style.fitting(entry.label, 4.9 / n_across), pad=3)
+        axis.set_title(fitting(entry.label, 4.9 / n_across), pad=3)
         axis.grid(axis="x", color="#e3e1dc", lw=0.5)
         axis.set_axisbelow(True)
         axis.tick_params(axis="y", length=0)
@@ -334,26 +627,9 @@ def ladder_coverage(entries: Sequence[Entry]) -> "Figure | None":
     axes[0, 0].invert_yaxis()
     title = "share of each attack beyond the limit (bar: attack-free time)"
     figure.suptitle(title, fontsize=8)
-    handles = style.verdict_handles(drawn)
+    handles = verdict_handles(drawn)
     figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
-
-
-def _rung(axis: Any, entry: Entry, rung: str, y: int) -> None:
-    """Mark each attack at its coverage on one rung, and attack-free time by a bar."""
-    outcomes = [
-        (s.ladder[rung], verdict.word)
-        for s, verdict in zip(entry.evaluation.segments, entry.verdicts, strict=True)
-        if s.ladder and rung in s.ladder
-    ]
-    if not outcomes:
-        return
-    covered = [outcome.coverage for outcome, _ in outcomes]
-    # Small shifts keep marks of equal coverage apart.
-    at_y = [y + ((k * 7) % 9 - 4) * 0.07 for k in range(len(outcomes))]
-    style.plot_marks(axis, covered, at_y, [word for _, word in outcomes], size=3)
-    calm = float(np.median([outcome.calm for outcome, _ in outcomes]))
-    axis.plot([calm, calm], [y - 0.38, y + 0.38], color="black", lw=1)
 
 
 FIGURES: dict[str, Callable[[Sequence[Entry]], "Figure | None"]] = {
@@ -379,8 +655,8 @@ def write_rule_figure(facts: CommissioningFacts, folder: Path) -> list[Path]:
     """
     if not facts.n_attacks or not facts.judged_days:
         return []
-    with style.styled():
-        return style.save(rule_figure(facts), folder, "curve")
+    with styled():
+        return save(rule_figure(facts), folder, "curve")
 
 
 def rule_figure(facts: CommissioningFacts) -> "Figure":
@@ -392,7 +668,7 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
     """
     from matplotlib.ticker import MaxNLocator
 
-    figure = style.new_figure(style.TWO_COLUMNS, 3.6)
+    figure = new_figure(TWO_COLUMNS, 3.6)
     axis = figure.add_subplot()
     axis.set_xscale("log")
     for k, curve in enumerate(facts.curves):
@@ -402,19 +678,17 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
         axis.plot(
             [at],
             [row.attacks.raised],
-            marker=style.marker(k),
-            color=style.SOFT,
+            marker=marker(k),
+            color=SOFT,
             markerfacecolor="white",
             linestyle="none",
-            label=f"{style.label(row.name)} (in use)",
+            label=f"{label(row.name)} (in use)",
             clip_on=False,
         )
     budget = facts.accepted.per_day
-    axis.axvline(
-        budget, color=style.TAU, lw=0.8, ls="--", label=f"budget {facts.budget}"
-    )
+    axis.axvline(budget, color=TAU, lw=0.8, ls="--", label=f"budget {facts.budget}")
     for rate in (MANAGEABLE_PER_DAY, MOST_PER_DAY):
-        axis.axvline(rate, color=style.SOFT, lw=0.5, ls=":")
+        axis.axvline(rate, color=SOFT, lw=0.5, ls=":")
     most = 1.2 * max(
         (row.load.alarms_per_day or 0.0 for row in facts.present), default=0
     )
@@ -434,15 +708,15 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
 def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> None:
     """Draw one rule: what its limits could raise, and the limit that was set."""
     row, is_chosen = facts.row(curve.name), curve.name == facts.chosen
-    colour = style.TRAIN if is_chosen else style.colour(k)
-    name = style.label(curve.name) + (" (chosen)" if is_chosen else "")
+    hue = TRAIN if is_chosen else colour(k)
+    name = label(curve.name) + (" (chosen)" if is_chosen else "")
     rates, raised = best_within(curve)
     axis.step(
         [max(rate, _LEAST_PER_DAY) for rate in rates],
         raised,
         where="post",
-        color=colour,
-        ls="-" if is_chosen else style.DASHES[k % len(style.DASHES)],
+        color=hue,
+        ls="-" if is_chosen else DASHES[k % len(DASHES)],
         lw=2.2 if is_chosen else 0.8,
         label=name,
         zorder=3 if is_chosen else 2,
@@ -451,8 +725,8 @@ def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> N
     axis.plot(
         [at],
         [row.attacks.raised],
-        marker="o" if is_chosen else style.marker(k),
-        color=colour,
+        marker="o" if is_chosen else marker(k),
+        color=hue,
         markersize=7 if is_chosen else 4,
         linestyle="none",
         clip_on=False,

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts
-from sightline.audit.codes import Finding
-from sightline.audit.record import RecordingFacts, TagFacts, TagSummary
+from sightline.audit.record import Finding, RecordingFacts
 from sightline.evaluation.caveats import remarks
 from sightline.evaluation.localisation import Localisation
 from sightline.evaluation.result import (
@@ -282,8 +281,20 @@ def _plant(result: Result) -> str:
 def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
     """Return what a result calls its tags, stages, attacks, stream and files."""
     evaluation = result.evaluation
-    facts = evaluation.recording
-    tags, stages = _tags(result), [*evaluation.provenance.stages.values()]
+    facts, traces, quality = evaluation.recording, result.traces, evaluation.quality
+    known = evaluation.provenance.stages
+    tags, stages = [*known], [*known.values()]
+    for channels in (
+        traces.channel_names,
+        traces.telemetry_names,
+        quality.constant_channels,
+        quality.one_sided_channels,
+        quality.scale_blind_channels,
+    ):
+        tags += [str(name) for name in (() if channels is None else channels)]
+    for segment in evaluation.segments:
+        tags += [*(segment.targets or ()), *(segment.evidence_channels or ())]
+        tags += segment.telemetry.channels if segment.telemetry else ()
     files: list[str] = []
     if facts is not None:
         tags += [*(tag.name for tag in facts.tags), *facts.words]
@@ -303,25 +314,6 @@ def _names(result: Result, *, keep_plant: bool) -> dict[str, list[str]]:
         "streams": [evaluation.stream.name],
         "files": [name for name in (*files, *stems) if name not in _PLAIN_TABLES],
     }
-
-
-def _tags(result: Result) -> list[str]:
-    """Return every tag name that a result holds."""
-    evaluation, traces = result.evaluation, result.traces
-    quality = evaluation.quality
-    tags = [*evaluation.provenance.stages]
-    for channels in (
-        traces.channel_names,
-        traces.telemetry_names,
-        quality.constant_channels,
-        quality.one_sided_channels,
-        quality.scale_blind_channels,
-    ):
-        tags += [str(name) for name in (() if channels is None else channels)]
-    for segment in evaluation.segments:
-        tags += [*(segment.targets or ()), *(segment.evidence_channels or ())]
-        tags += segment.telemetry.channels if segment.telemetry else ()
-    return tags
 
 
 def _evaluation(
@@ -398,6 +390,10 @@ def _finding(found: Finding, names: Pseudonyms) -> Finding:
 def _recording(facts: RecordingFacts, names: Pseudonyms) -> RecordingFacts:
     """Return the facts about a recording without names, times and measured values."""
     lost = facts.notices
+    unmeasured: dict[str, Any] = dict.fromkeys(
+        ("lowest", "highest", "spread", "resolution")
+    )
+    unmeasured["outline"] = ()
     return replace(
         facts,
         plant=names.name(facts.plant),
@@ -412,7 +408,17 @@ def _recording(facts: RecordingFacts, names: Pseudonyms) -> RecordingFacts:
             )
             for table in facts.tables
         ),
-        tags=tuple(_tag(tag, names) for tag in facts.tags),
+        tags=tuple(
+            replace(
+                tag,
+                name=names.name(tag.name),
+                stage=names.name(tag.stage) if tag.stage else None,
+                unit=None,
+                train=replace(tag.train, **unmeasured),
+                test=replace(tag.test, **unmeasured),
+            )
+            for tag in facts.tags
+        ),
         attacks=tuple(_attack(facts, names) for facts in facts.attacks),
         words={names.name(column): "words mapped to numbers" for column in facts.words},
         notices=(f"{_left_out(len(lost), 'notice')} of reading.",) if lost else (),
@@ -425,28 +431,6 @@ def _attack(facts: AttackFacts, names: Pseudonyms) -> AttackFacts:
         facts,
         id=names.attack(facts.id),
         channels=tuple(names.name(channel) for channel in facts.channels),
-    )
-
-
-def _tag(tag: TagFacts, names: Pseudonyms) -> TagFacts:
-    """Return a tag with its role alone: no unit and no measured value."""
-
-    def counted(side: TagSummary) -> TagSummary:
-        return TagSummary(
-            lowest=None,
-            highest=None,
-            spread=None,
-            resolution=None,
-            missing=side.missing,
-        )
-
-    return replace(
-        tag,
-        name=names.name(tag.name),
-        stage=names.name(tag.stage) if tag.stage else None,
-        unit=None,
-        train=counted(tag.train),
-        test=counted(tag.test),
     )
 
 

@@ -4,13 +4,19 @@ The facts belong to the recording, so every detector of a testbed carries the sa
 the section "Your data" shows those of the first detector that has any.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
-from sightline.audit.codes import CODES, Finding, Severity, by_severity
-from sightline.audit.record import RecordingFacts, TagFacts, TagSummary
+from sightline.audit.record import (
+    CODES,
+    Finding,
+    RecordingFacts,
+    Severity,
+    TagFacts,
+    TagSummary,
+    by_severity,
+)
 from sightline.data.zones import zone_words
+from sightline.evaluation.result import Evaluation
 from sightline.judgement.judge import METHOD
 from sightline.report.entries import Entry
 from sightline.text import UNKNOWN, duration, names, number, plural, share
@@ -48,103 +54,27 @@ _HIDDEN = ("groups", "scale", "detector_settings", "seed")
 MAX_LETTERS = 200
 
 
-@dataclass(frozen=True, kw_only=True)
-class TagRow:
-    """One row of the table of tags.
-
-    Parameters
-    ----------
-    tag : TagFacts
-        Name, role, stage and unit, and its summary in train and in test.
-    pictures : tuple of (str, str)
-        Its outline in train and in test, on one scale: paths of SVG drawings of size
-        `WIDTH` by `HEIGHT`, empty without an outline.
-    is_coarse : bool
-        Whether the finest steps of train and test differ.
-    n_findings : int
-        Findings that name the tag.
-    """
-
-    tag: TagFacts
-    pictures: tuple[str, str]
-    is_coarse: bool
-    n_findings: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class YourData:
-    """The section of one testbed.
-
-    Parameters
-    ----------
-    facts : RecordingFacts, optional
-        None if no result of the testbed carries any.
-    summary : str
-        What was read, in one sentence; `NO_FACTS` without facts.
-    alert : str
-        Errors and warnings in one sentence for the first screen; empty without.
-    findings, folded : list of Finding
-        Those to show at once, and the others.
-    tags : list of TagRow
-        In the order of the columns.
-    has_values : bool
-        Whether any tag has a range; those of a redacted page have none.
-    remarks : list of str
-        Detectors whose results carry other facts, or none.
-    """
-
-    facts: RecordingFacts | None
-    summary: str
-    alert: str
-    findings: list[Finding]
-    folded: list[Finding]
-    tags: list[TagRow]
-    has_values: bool
-    remarks: list[str]
-
-
-def your_data(entries: Sequence[Entry]) -> YourData:
-    """Return the section of one testbed.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        All entries of the testbed, at least one.
-
-    Returns
-    -------
-    YourData
-        Errors first, then warnings, then notes.
-    """
+def audited(entries: Sequence[Entry]) -> Evaluation:
+    """Return the first evaluation of a testbed that carries facts; else the first."""
     carried = [e for e in entries if e.evaluation.recording is not None]
-    evaluation = (carried or entries)[0].evaluation
-    facts = evaluation.recording
+    return (carried or entries)[0].evaluation
+
+
+def data_findings(evaluation: Evaluation) -> list[Finding]:
+    """Return what was found in the data: errors first, then warnings, then notes."""
     # A notice of reading is also a finding, and is shown among what was held.
-    notices = facts.notices if facts else ()
-    findings = sorted(
-        (
-            one
-            for one in evaluation.findings
-            if one.text not in notices and not one.is_protocol
-        ),
-        key=lambda one: list(Severity).index(one.severity),
+    notices = evaluation.recording.notices if evaluation.recording else ()
+    findings = (
+        one
+        for one in evaluation.findings
+        if one.text not in notices and not one.is_protocol
     )
-    # An error or a warning is never folded.
-    n_open = max(MAX_FINDINGS, sum(one.is_serious for one in findings))
-    named = Counter(tag for one in findings for tag in one.tags)
-    tags = facts.tags if facts else ()
-    return YourData(
-        facts=facts,
-        summary=_summary(facts) if facts else NO_FACTS,
-        alert=_alert(findings, "the data"),
-        findings=findings[:n_open],
-        folded=findings[n_open:],
-        tags=[_tag_row(tag, named[tag.name]) for tag in tags],
-        has_values=any(
-            side.lowest is not None for tag in tags for side in (tag.train, tag.test)
-        ),
-        remarks=_remarks(entries, facts) if facts else [],
-    )
+    return sorted(findings, key=lambda one: list(Severity).index(one.severity))
+
+
+def n_open(findings: Sequence[Finding]) -> int:
+    """Return how many findings are shown at once: all errors and warnings."""
+    return max(MAX_FINDINGS, sum(one.is_serious for one in findings))
 
 
 def protocol_findings(entries: Sequence[Entry]) -> list[tuple[Finding, str]]:
@@ -161,12 +91,7 @@ def protocol_findings(entries: Sequence[Entry]) -> list[tuple[Finding, str]]:
     return [(one, names(owners[one])) for one in by_severity(owners)]
 
 
-def protocol_alert(entries: Sequence[Entry]) -> str:
-    """Return errors and warnings about the protocol in one sentence; or nothing."""
-    return _alert([one for one, _ in protocol_findings(entries)], "the protocol")
-
-
-def _summary(facts: RecordingFacts) -> str:
+def summary(facts: RecordingFacts) -> str:
     """Return what was read, in one sentence."""
     rows = sum(table.rows for table in facts.tables)
     gaps = sum(table.gaps for table in facts.tables)
@@ -179,7 +104,7 @@ def _summary(facts: RecordingFacts) -> str:
     )
 
 
-def _alert(findings: Sequence[Finding], what: str) -> str:
+def alert(findings: Sequence[Finding], what: str) -> str:
     """Return the errors and warnings in one sentence; empty if there are none."""
     codes = [one.code for one in findings if one.is_serious]
     if not codes:
@@ -191,8 +116,9 @@ def _alert(findings: Sequence[Finding], what: str) -> str:
     return f"{plural(len(codes), 'finding')} about {what}: {names(titles, MAX_NAMES)}."
 
 
-def _remarks(entries: Sequence[Entry], facts: RecordingFacts) -> list[str]:
-    """Return sentences about detectors with other facts, and without any."""
+def remarks(entries: Sequence[Entry]) -> list[str]:
+    """Return sentences about detectors with other facts than the first, and without."""
+    facts = audited(entries).recording
     carried = {entry.label: entry.evaluation.recording for entry in entries}
     without = [label for label, known in carried.items() if known is None]
     other = [label for label, known in carried.items() if known not in (None, facts)]
@@ -202,7 +128,7 @@ def _remarks(entries: Sequence[Entry], facts: RecordingFacts) -> list[str]:
             f"The results of {names(other, MAX_NAMES)} carry other facts about the "
             "recording: they may not be comparable."
         )
-    if without:
+    if facts is not None and without:
         texts.append(
             f"The results of {names(without, MAX_NAMES)} carry no facts about the "
             "recording."
@@ -210,19 +136,19 @@ def _remarks(entries: Sequence[Entry], facts: RecordingFacts) -> list[str]:
     return texts
 
 
-def _tag_row(tag: TagFacts, n_findings: int) -> TagRow:
-    """Return a row of the table; both pictures are drawn on the range of both."""
+def outlines(tag: TagFacts) -> tuple[str, str]:
+    """Return the pictures of a tag in train and in test, on the range of both."""
     sides = (tag.train, tag.test)
     values = [value for side in sides for pair in side.outline for value in pair]
     low, high = min(values, default=0.0), max(values, default=0.0)
-    steps = {side.resolution for side in sides if side.resolution is not None}
     train, test = (outline_path(side.outline, low, high) for side in sides)
-    return TagRow(
-        tag=tag,
-        pictures=(train, test),
-        is_coarse=len(steps) == 2 and max(steps) > COARSE * min(steps),
-        n_findings=n_findings,
-    )
+    return train, test
+
+
+def is_coarse(tag: TagFacts) -> bool:
+    """Return whether the finest steps of a tag in train and in test differ."""
+    steps = {s.resolution for s in (tag.train, tag.test) if s.resolution is not None}
+    return len(steps) == 2 and max(steps) > COARSE * min(steps)
 
 
 def ends_text(summary: TagSummary) -> str:

@@ -9,7 +9,7 @@
 `making`           members fitted on attack-free rows; rules with limit and promise
 `file`             ``rule.json`` and ``rule.py`` on disk
 `judging`          cost, attacks raised, promise kept, on rows not seen before
-`advice`           what to change, in words
+`choose`           the one decision: which rule, or none yet, in words
 `scoring`          a stream scored: energy, alarms, attack-free time
 `commission`       commissioning rows, judged rows, the table of the family
 `oracle`           how early any rule could have been, in hindsight

@@ -16,7 +16,7 @@ from sightline.data.segments import Segment, run_bounds
 from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
-from sightline.rules.advice import PRESENT_WORDS
+from sightline.rules.choose import PRESENT_WORDS
 from sightline.rules.limits import Budget
 from sightline.rules.oracle import (
     AttackFreeLaw,
@@ -223,7 +223,10 @@ def ceilings(
     ]
     first_rows = first_alarm_rows(calm, segments, sightings, budget)
     limits: list[Ceiling | None] = []
-    for segment, seen, row in zip(segments, sightings, first_rows, strict=True):
+    early_rows = test.attack_free.margins[:, 0].tolist()
+    for segment, early, seen, row in zip(
+        segments, early_rows, sightings, first_rows, strict=True
+    ):
         if seen is None:
             limits.append(None)
             continue
@@ -236,7 +239,8 @@ def ceilings(
             limit=seen.limit,
             budget=str(budget),
             rules=tuple(
-                rule.against(segment, row, seen.claimed, calm.step_s) for rule in rules
+                rule.against(segment, early, row, seen.claimed, calm.step_s)
+                for rule in rules
             ),
         )
         limits.append(with_sentences(ceiling))
@@ -253,18 +257,26 @@ class _RuleAlarms:
     load: AlarmLoad
 
     def against(
-        self, segment: Segment, oracle: int | None, own: Floats, step_s: float
+        self,
+        segment: Segment,
+        early: int,
+        oracle: int | None,
+        own: Floats,
+        step_s: float,
     ) -> RuleAtCeiling:
-        """Return how the rule stands to the oracle's alarm in one attack."""
+        """Return how the rule stands to the oracle's alarm in one attack.
+
+        An alarm up to `early` rows before it counts as one in its first row.
+        """
         cost = self.load.alarms_per_day
         if segment.start < self.first:
             return RuleAtCeiling(
                 rule=self.name, outcome=CeilingOutcome.UNJUDGED, alarms_per_day=cost
             )
         inside = self.starts[
-            (self.starts >= segment.start) & (self.starts < segment.stop)
+            (self.starts >= segment.start - early) & (self.starts < segment.stop)
         ]
-        row = int(inside[0]) - segment.start if len(inside) else None
+        row = max(int(inside[0]) - segment.start, 0) if len(inside) else None
         total = float(own.sum())
         share = efficiency = saved = None
         if row is not None and total > 0:

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from sightline.data.arrays import Bools
+from sightline.data.record_parts import outside
 from sightline.data.recording import seconds
 from sightline.data.row_tables import JoinedRows, kept_rows, make_calls
 from sightline.data.segments import run_bounds
@@ -21,18 +22,28 @@ from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
-from sightline.rules.advice import advice, load_words
+from sightline.rules.choose import (
+    MOST_FAR,
+    ROUNDS,
+    advice,
+    after_later_rows,
+    choose_rule,
+    far_outside,
+    lines_of,
+    rows_of,
+)
 from sightline.rules.judging import (
     CommissioningFacts,
     Curve,
-    FamilyRun,
     JudgedRows,
     Kept,
     RuleOutcome,
+    SetAside,
     curve_of,
     judge_present,
     judge_rule,
     limit_in_hindsight,
+    run_family,
 )
 from sightline.rules.limits import (
     FEW_ALARMS,
@@ -47,7 +58,7 @@ from sightline.rules.making import (
     RuleMaker,
 )
 from sightline.rules.masking import mask_after_changes, noisy_channel
-from sightline.rules.named import CHOSEN, REFITTED, default_rules, members_of
+from sightline.rules.named import REFITTED, default_rules, members_of
 from sightline.rules.normal import (
     Normal,
     Origin,
@@ -57,13 +68,11 @@ from sightline.rules.normal import (
     raw_rows,
     refitted,
 )
-from sightline.rules.rule import Rule
+from sightline.rules.rule import RuleRun
 from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
 from sightline.text import counted, names, plural
 
-# The joined rule whose members remember nothing.
-WITHOUT_MEMORY: Final = "rows"
 # Share of the test that is used for commissioning.
 FIRST: Final = 0.35
 
@@ -88,6 +97,13 @@ class Basis:
         known then.
     elsewhere : AttackFreeTable, optional
         Commissioning rows of another stream, in place of those before the split.
+    parts : tuple of slice
+        Parts of the test that are judged by limits set on the other parts; empty if
+        rows before the split set them.
+    within : array of bool, shape (n_test,), optional
+        Rows that may commission, in place of those before the split.
+    train_energy : float
+        Energy of a usual row of train.
     """
 
     stream: ResidualStream
@@ -96,6 +112,9 @@ class Basis:
     split: int
     is_attack_free: Bools
     elsewhere: AttackFreeTable | None = None
+    parts: tuple[slice, ...] = ()
+    within: Bools | None = None
+    train_energy: float = 0.0
 
     @classmethod
     def of(
@@ -105,7 +124,13 @@ class Basis:
         test = scored.test
         is_attack_free = test.attack_free.for_alarms.copy()
         is_attack_free[:split] = attack_free_before(
-            split, test.energy, test.labels, test.breaks, test.segments, test.step_s
+            split,
+            test.energy,
+            test.labels,
+            test.breaks,
+            test.segments,
+            test.step_s,
+            scored.stream.label_slop_s,
         )
         return cls(
             stream=scored.stream,
@@ -114,7 +139,17 @@ class Basis:
             split=split,
             is_attack_free=is_attack_free,
             elsewhere=elsewhere,
+            train_energy=float(np.median(scored.energies.train.energy)),
         )
+
+    @property
+    def stale(self) -> float:
+        """Energy of a usual attack-free row before the split over that of train."""
+        within = np.arange(self.test.n_rows) < self.split
+        first = self.is_attack_free & (within if self.within is None else self.within)
+        if not first.any() or not self.train_energy:
+            return 1.0
+        return float(np.median(self.test.energy[first])) / self.train_energy
 
     @cached_property
     def step_s(self) -> float:
@@ -135,6 +170,7 @@ class Basis:
             self.test.breaks,
             self.split,
             self.step_s,
+            self.test.attack_free.margins[:, 0],
         )
 
     def period(self, *, with_calibration: bool, with_train: bool) -> AttackFreePeriod:
@@ -149,8 +185,10 @@ class Basis:
         """
         stream, table = self.stream, self.elsewhere
         if table is None:
-            is_used = self.is_attack_free & (np.arange(self.test.n_rows) < self.split)
-            n_attacks = sum(a.start < self.split for a in stream.attack_segments())
+            within = np.arange(self.test.n_rows) < self.split
+            within = within if self.within is None else self.within
+            is_used = self.is_attack_free & within
+            n_attacks = sum(bool(within[a.start]) for a in stream.attack_segments())
             table = part_of_test(stream, is_used, n_attacks)
         tables = [table]
         if with_calibration and stream.calibration is not None:
@@ -272,7 +310,14 @@ class Commissioning(Shown):
 
     def deployed(self, name: str | None = None) -> MadeRule:
         """Return a rule, by default the chosen one, with where it comes from."""
-        return replace(self.rules[name or self.facts.chosen], origin=self.source.origin)
+        origin = replace(self.source.origin, advice=self.facts.advice)
+        return replace(self.rules[name or self.facts.chosen], origin=origin)
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether a rule may be taken: by the decision, or because a user chose one."""
+        choice = self.facts.choice
+        return choice is None or choice.outcome.has_rule
 
     @property
     def chosen(self) -> MadeRule:
@@ -302,7 +347,7 @@ class CommissionSettings:
     rules : tuple of str
         Rules beside these.
     choose : str, optional
-        The rule to choose; by default the one that joins all.
+        The rule to choose; then nothing is left out, and nothing decided.
     without : tuple of str
         Channels that no rule looks at.
     reference : {"train", "commissioning"}
@@ -368,8 +413,7 @@ def commission(
     rules : sequence of str
         Rules beside the default family; see `sightline.rules.named` for names.
     choose : str, optional
-        The rule to choose; by default ``"all"``, or where that is over the budget on
-        judged rows the rule with most skill that keeps it there.
+        The rule to choose; by default the decision of `facts.choice` is taken.
     without : sequence of str
         Channels that no rule looks at.
     reference : {"train", "commissioning"}
@@ -402,7 +446,7 @@ def commission(
     ... )
     >>> made = commission(stream, budget="6/day")
     >>> made.facts.chosen, made.chosen.promise.per_day <= 6
-    ('all', True)
+    ('z~', True)
     """
     settings = CommissionSettings(
         budget=Budget.parse(budget),
@@ -463,6 +507,13 @@ def commission_scored(
         If there is too little attack-free time for the budget, or a name is unknown.
     """
     stream, test = scored.stream, scored.test
+    firsts = stream.part_firsts
+    if len(firsts) and not elsewhere and settings.until is None:
+        stops = np.append(firsts[1:], test.n_rows)
+        parts = tuple(map(slice, firsts.tolist(), stops.tolist()))
+        every = np.ones(test.n_rows, np.bool_)
+        basis = replace(Basis.of(scored, 0), parts=parts, within=every)
+        return _make_family(basis, settings)
     split = 0 if elsewhere else split_row(stream, settings.first, settings.until)
     basis = Basis.of(scored, split, elsewhere)
     if not settings.with_repairs:
@@ -518,19 +569,36 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     family = settings.family
     if family is None:
         family = default_rules(normal.has_stages, normal.is_one_sided)
-    chosen = settings.choose or (CHOSEN if CHOSEN in family else family[-1])
-    wanted = tuple(dict.fromkeys((*family, *settings.rules, chosen)))
+    wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
     maker, uses_calibration = _maker(basis, wanted, settings)
+    everything, limits_with, far_share = maker, {}, 0.0
+    episodes: list[SetAside] = []
+    if settings.choose is None and not basis.parts:
+        maker, episodes, far_share = _without_episodes(maker)
+    if maker is not everything:
+        limits_with = {name: everything.make(name).rule.limit for name in wanted}
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
+    choice, chosen = None, settings.choose
+    if chosen is None:
+        candidates = {name: rules[name] for name in family}
+        lines = lines_of(stream, maker, candidates, limits_with)
+        choice = choose_rule(
+            lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
+        )
+        chosen = choice.rule
     del maker.fitting.traces
-    table, curves, alarm_rows = _judged(stream, maker, rules, judged)
+    runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
+    table, curves, alarm_rows = _judged(stream, maker, rules, judged, runs)
+    if choice is not None:
+        row = next(row for row in table if row.name == chosen)
+        choice = after_later_rows(choice, row, settings.budget)
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
-    if settings.choose is None:
-        instead = within_budget(chosen, table, settings.budget)
-        if instead != chosen:
-            notes.append(_instead(chosen, instead, table))
-        chosen = instead
+    if episodes:
+        notes.append(
+            f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out "
+            "of the commissioning rows."
+        )
     present = [judge_present("p99", test.alarms[basis.split :], judged, test.threshold)]
     if test.own_alarms is not None:
         own = test.own_alarms[basis.split :]
@@ -547,17 +615,57 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         present=tuple(present),
         curves=curves,
         notes=tuple(notes),
+        choice=choice,
     )
     ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:
         # Rows after the split are judged.
-        ends = ends[0], float(stream.test_time[max(basis.split, 1) - 1])
+        last = -1 if basis.parts else max(basis.split, 1) - 1
+        ends = ends[0], float(stream.test_time[last])
     return Commissioning(
         rules=rules,
         facts=replace(facts, advice=advice(facts)),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarm_rows=alarm_rows,
     )
+
+
+def _named(settings: CommissionSettings) -> tuple[str, ...]:
+    """Return the rule that a user chose, if any."""
+    return () if settings.choose is None else (settings.choose,)
+
+
+def _without_episodes(
+    maker: RuleMaker,
+) -> tuple[RuleMaker, list[SetAside], float]:
+    """Return what makes rules without unexplained episodes, these, and their share.
+
+    Nothing is left out where they hold more than `MOST_FAR` of the rows: then there is
+    a share. Limits are set again after each round, so that what hid behind the
+    strongest is seen too.
+    """
+    whole, found = maker.fitting.period, []
+    numbers = np.arange(whole.n_rows)
+    left_out = np.zeros(whole.n_rows, np.bool_)
+    first = maker
+    for _ in range(ROUNDS):
+        episodes = far_outside(maker)
+        if not episodes:
+            break
+        kept = numbers[~left_out]
+        span = max(member.span for member in maker.fitting.members)
+        left_out[kept[rows_of(episodes, len(kept), maker.delays.off + span)]] = True
+        found += [
+            replace(one, start=int(kept[one.start]), stop=int(kept[one.stop - 1]) + 1)
+            for one in episodes
+        ]
+        if left_out.mean() > MOST_FAR:
+            return first, [], float(left_out.mean())
+        fitting = maker.fitting
+        names = [member.name for member in fitting.members]
+        again = Fitting(fitting.normal, names, whole.without(left_out))
+        maker = RuleMaker(again, maker.budget, maker.delays)
+    return maker, sorted(found, key=lambda one: one.start), 0.0
 
 
 def _maker(
@@ -611,72 +719,22 @@ def _maker(
     return maker, uses
 
 
-def within_budget(chosen: str, table: Sequence[RuleOutcome], budget: Budget) -> str:
-    """Return the rule to choose: another one where the usual choice is over the budget.
-
-    Of the rules that keep the budget on judged rows in count and share, the one with
-    most skill (of equal ones `rows`, then the cheapest); where none keeps the share, of
-    those that keep the count. The usual choice where it does as well, or none does. An
-    average may stand for hours after an attack; a rule without memory does not.
-    """
-
-    def keeps_count(row: RuleOutcome) -> bool:
-        rate = row.load.alarms_per_day
-        return rate is not None and rate <= budget.per_day
-
-    few = [row for row in table if keeps_count(row)]
-    kept = [row for row in few if row.load.share_of_time <= budget.share] or few
-    if not kept or any(row.name == chosen for row in kept):
-        return chosen
-    # Without attacks there is no skill: the rows without memory are the next best.
-    return max(
-        kept,
-        key=lambda row: (
-            row.attacks.skill or 0.0,
-            row.name == WITHOUT_MEMORY,
-            -row.load.alarms,
-        ),
-    ).name
-
-
-def _instead(chosen: str, instead: str, table: Sequence[RuleOutcome]) -> str:
-    """Return why another rule than the usual one is chosen."""
-    usual = next(row for row in table if row.name == chosen)
-    why = "costs less there"
-    if usual.attacks.n_attacks:
-        why = "has the most skill of those that cost less there"
-    return (
-        f"Rule {chosen!r} is over the budget on the later rows, with "
-        f"{load_words(usual.load)}. Rule {instead!r} is chosen in its place: it {why}. "
-        "This choice is made in hindsight."
-    )
-
-
 def _judged(
     stream: ResidualStream,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
     judged: JudgedRows,
+    runs: dict[str, RuleRun] | None = None,
 ) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Bools]]:
     """Return how every rule did on judged rows, what other limits would do, and when.
 
     The last are the judged rows that are alarm time of each rule.
     """
-    fitting = maker.fitting
-    family = Rule(
-        name="family",
-        channels=fitting.normal.channels,
-        views=tuple(fitting.views.values()),
-        members=tuple(fitting.members),
-        limit=1.0,
-        delays=maker.delays,
-    )
     later = np.arange(stream.test.n_rows) >= judged.first
-    score = None if stream.score is None else stream.score[later]
-    run = FamilyRun(family, kept_rows(raw_rows(stream.test), later), judged, score)
+    runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
     table, curves, alarm_rows = [], [], {}
     for name, made in rules.items():
-        said = run.run(made.rule)
+        said = runs.pop(name)
         alarm_rows[name] = said.episodes.rows
         outcome = judge_rule(said, judged, made.promise)
         trace = said.trace
@@ -688,6 +746,50 @@ def _judged(
     return tuple(table), tuple(curves), alarm_rows
 
 
+def _runs(
+    stream: ResidualStream,
+    maker: RuleMaker,
+    rules: Mapping[str, MadeRule],
+    wanted: Bools,
+    judged: JudgedRows,
+) -> dict[str, RuleRun]:
+    """Return what each rule says of the wanted rows."""
+    score = None if stream.score is None else stream.score[wanted]
+    rows = kept_rows(raw_rows(stream.test), wanted)
+    built = {name: made.rule for name, made in rules.items()}
+    return run_family(maker.family, built, rows, judged, score)
+
+
+def _runs_of_parts(
+    basis: Basis, settings: CommissionSettings, rules: Mapping[str, MadeRule]
+) -> dict[str, RuleRun]:
+    """Return what rules say whose limits for each part were set on the other parts.
+
+    Traces are over the limit of each part, times that of the rule of all parts.
+    """
+    time, n_rows = np.asarray(basis.stream.test_time), basis.test.n_rows
+    pieces: dict[str, list[RuleRun]] = {name: [] for name in rules}
+    for part in basis.parts:
+        others = outside(time, float(time[part][0]), float(time[part][-1]))
+        seen = replace(basis, parts=(), within=others)
+        maker, _ = _maker(seen, tuple(rules), settings)
+        own = {name: maker.make(name) for name in rules}
+        del maker.fitting.traces
+        wanted = np.zeros(n_rows, np.bool_)
+        wanted[part] = True
+        breaks = basis.test.breaks
+        inside = breaks[(breaks > part.start) & (breaks < part.stop)] - part.start
+        judged = replace(basis.judged, breaks=np.append(0, inside))
+        runs = _runs(basis.stream, maker, own, wanted, judged)
+        for name, run in runs.items():
+            by = rules[name].rule.limit / own[name].rule.limit
+            pieces[name].append(replace(run, trace=run.trace * by))
+    return {
+        name: RuleRun.joined(made.rule, pieces.pop(name), basis.test.breaks)
+        for name, made in rules.items()
+    }
+
+
 def _notes(
     basis: Basis,
     calm: AttackFreePeriod,
@@ -697,7 +799,12 @@ def _notes(
 ) -> Iterator[str]:
     """Yield sentences about what was left out or is uncertain."""
     n_attacks = calm.tables[-1].n_attacks
-    if n_attacks:
+    if basis.parts:
+        yield (
+            f"Each of {len(basis.parts)} parts of the record is judged by limits that "
+            "were set on the others; the limits shown were set on all of them."
+        )
+    elif n_attacks:
         yield (
             f"{counted(n_attacks, 'attack', 'was', 'were')} left out of the "
             "commissioning rows, with the time after."

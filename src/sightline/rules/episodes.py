@@ -153,7 +153,7 @@ def _alarms(scored: ScoredStream, made: Commissioning) -> tuple[Floats, Episodes
 
     breaks = np.unique(np.append(test.breaks, split))
     standing = both("standing")
-    # A member that is shelved stands: its alarm is an episode as well.
+    # What is out of service stands: its alarm is an episode as well.
     return both("trace"), episodes_in(
         both("in_alarm") | standing, both("exceeds") | standing, breaks
     )

@@ -208,6 +208,10 @@ def read_rule(path: str | Path) -> MadeRule:
         raise FileError(
             f"{path}: is not a rule of schema {schema} ({brief(error)}): {_AGAIN}."
         ) from error
+    # Earlier rules said whether they take members out of service; now units are.
+    content["rule"].pop("shelves", None)
+    # And whether a fitted tail had raised the limit.
+    content["limit"].pop("from_tail", None)
     if unknown := _unknown_keys(content, _content(made)):
         raise FileError(
             f"{path}: has {names(unknown, 3, quoted=True)}, which a rule of schema "
@@ -224,7 +228,7 @@ def rule_schema() -> JsonObject:
     Examples
     --------
     >>> sorted(rule_schema()["$defs"]["Limit"]["properties"])
-    ['alarms', 'from_tail', 'share', 'value']
+    ['alarms', 'interval', 'share', 'swing', 'value']
     """
     schema = msgspec.json.schema(RuleFile, schema_hook=_array_schema)
     for definition in schema["$defs"].values():
@@ -343,7 +347,8 @@ def _check_shapes(made: MadeRule) -> None:
     if not rule.members or rule.limit != made.limit.value:
         raise ValueError("it has no member, or two limits")
     delays = rule.delays
-    if not (1 <= delays.on <= delays.within <= 60 and delays.off >= 0 < delays.unit):
+    is_delay = 0 <= delays.off <= _MOST_COUNT and 0 < delays.unit <= _MOST_COUNT
+    if not (1 <= delays.on <= delays.within <= 60 and is_delay):
         raise ValueError("its delays are out of range")
     promise = made.promise
     counts = (promise.per_day, promise.alarms, promise.days, promise.spread)

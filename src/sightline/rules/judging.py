@@ -1,9 +1,9 @@
 """Rules judged on rows that they have not seen: cost, attacks raised, promise kept."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -23,9 +23,6 @@ from sightline.metrics.alarm_load import (
 )
 from sightline.rules.limits import Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
-
-# Judged rows that a rule decides at a time, so that few values are in memory twice.
-AT_ONCE: Final = 262_144
 
 
 class Kept(StrEnum):
@@ -63,6 +60,8 @@ class JudgedRows:
         Rows at which a new recording begins, counted from `first`.
     step_s : float
         Seconds a row.
+    early : array of int, shape (n_attacks,), optional
+        Rows before each attack that count as its own, by the slop of its label.
     """
 
     first: int
@@ -70,6 +69,7 @@ class JudgedRows:
     attacks: Sequence[Attack]
     breaks: Ints
     step_s: float
+    early: Ints | None = None
 
     @classmethod
     def of(
@@ -79,12 +79,13 @@ class JudgedRows:
         breaks: Ints,
         first: int,
         step_s: float,
+        early: Ints | None = None,
     ) -> "JudgedRows":
         """Return the rows from `first` on."""
+        is_later = [a.start >= first for a in attacks]
         later = [
             replace(a, start=a.start - first, stop=a.stop - first)
-            for a in attacks
-            if a.start >= first
+            for a in compress(attacks, is_later)
         ]
         return cls(
             first=first,
@@ -92,6 +93,7 @@ class JudgedRows:
             attacks=later,
             breaks=np.unique(np.append(0, breaks[breaks > first] - first)),
             step_s=step_s,
+            early=None if early is None else early[is_later],
         )
 
     @property
@@ -104,7 +106,7 @@ class JudgedRows:
         episodes: Episodes,
         delays: Delays,
         exceeds: Bools,
-        shelved: Bools | None = None,
+        out_of_service: Bools | None = None,
         standing: Bools | None = None,
     ) -> AlarmLoad:
         """Return what alarms cost on these rows."""
@@ -114,7 +116,7 @@ class JudgedRows:
             delays,
             self.step_s,
             exceeds=exceeds,
-            shelved=shelved,
+            shelved=out_of_service,
             standing=standing,
             breaks=self.breaks,
         )
@@ -128,55 +130,51 @@ class JudgedRows:
             step_s=self.step_s,
             breaks=self.breaks,
             ids=[attack.id for attack in self.attacks],
+            early=() if self.early is None else self.early,
         )
 
 
-class FamilyRun:
-    """The scores of all members over judged rows, from which any rule is decided.
+def run_family(
+    family: Rule,
+    rules: Mapping[str, Rule],
+    rows: object,
+    judged: JudgedRows,
+    score: object = None,
+) -> dict[str, RuleRun]:
+    """Return what each of some rules says of the judged rows; the same as `Rule.run`.
 
     Parameters
     ----------
     family : Rule
-        All members, with limits of 1.
+        All members of the rules; what they make of the rows is computed once.
+    rules : mapping of str to Rule
+        The rules.
     rows : Rows
         The judged rows; read once.
     judged : JudgedRows
-        Breaks, calm rows and attacks.
+        Breaks of the rows.
     score : array, optional
         The detector's own score.
     """
-
-    def __init__(
-        self, family: Rule, rows: object, judged: JudgedRows, score: object = None
-    ) -> None:
-        self.judged = judged
-        self._place = {member.name: k for k, member in enumerate(family.members)}
-        shape = (len(judged.is_attack_free), len(family.members))
-        self._scores, self._units = np.empty(shape), np.empty(shape, np.int32)
-        state, row = family.start(), 0
-        for block, begins, own in family.blocks(rows, judged.breaks, score):
-            if begins:
+    place = {member.name: k for k, member in enumerate(family.members)}
+    members = {
+        name: [place[m.name] for m in rule.members] for name, rule in rules.items()
+    }
+    states = {name: rule.start() for name, rule in rules.items()}
+    pieces: dict[str, list[RuleRun]] = {name: [] for name in rules}
+    every = family.start()
+    for block, begins, own in family.blocks(rows, judged.breaks, score):
+        if begins:
+            for state in (every, *states.values()):
                 state.restart()
-            part = slice(row, row + len(block))
-            self._scores[part], self._units[part] = state.scores(block, own)
-            row = part.stop
-
-    def run(self, rule: Rule) -> RuleRun:
-        """Return what a rule says of the judged rows; the same as `Rule.run`."""
-        return RuleRun.joined(rule, self._pieces(rule), self.judged.breaks)
-
-    def _pieces(self, rule: Rule) -> Iterator[RuleRun]:
-        """Yield what a rule says of some rows after the other."""
-        chosen = [self._place[member.name] for member in rule.members]
-        limits = [member.limit for member in rule.members]
-        breaks = self.judged.breaks.tolist()
-        for first, stop in pairwise([*breaks, len(self._scores)]):
-            state = rule.start()
-            for begin in range(first, stop, AT_ONCE):
-                part = slice(begin, min(begin + AT_ONCE, stop))
-                trace = self._scores[part, chosen] / limits
-                units = self._units[part, chosen].astype(np.int64)
-                yield state.decide(trace, units)
+        scored = every.scores(block, own)
+        for name, state in states.items():
+            chosen = [scored.members[k] for k in members[name]]
+            pieces[name].append(state.decide(scored._replace(members=chosen)))
+    return {
+        name: RuleRun.joined(rule, pieces.pop(name), judged.breaks)
+        for name, rule in rules.items()
+    }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,9 +223,9 @@ def kept_promise(promise: Promise, load: AlarmLoad) -> Kept:
 
 def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
     """Return how a rule did on judged rows."""
-    shelved = np.asarray(run.shelved.any(axis=1)) if run.rule.shelves else None
-    delays = run.rule.delays
-    load = judged.load(run.episodes, delays, run.exceeds, shelved, run.standing)
+    load = judged.load(
+        run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+    )
     low, high = promise.interval(load.days) if load.days else (0.0, 0.0)
     days = load.days or 1.0
     return RuleOutcome(
@@ -336,6 +334,114 @@ class Mask:
     sentence: str
 
 
+class ChoiceOutcome(StrEnum):
+    """What to do with the rules that were made.
+
+    ``TRAIN_AGAIN``
+        The model no longer describes the plant, or no rule sees enough.
+    ``REVIEW_FIRST``
+        A few episodes decide which limit it is: look at them first.
+    ``CONDITIONS``
+        Take the rule, but know what it does not see or may cost.
+    ``TAKE``
+        Take the rule.
+    """
+
+    TRAIN_AGAIN = "train again"
+    REVIEW_FIRST = "review first"
+    CONDITIONS = "take with conditions"
+    TAKE = "take"
+
+    @property
+    def has_rule(self) -> bool:
+        """Whether a rule may be taken to the plant."""
+        return self in (ChoiceOutcome.TAKE, ChoiceOutcome.CONDITIONS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetAside:
+    """An unexplained episode that was left out of the commissioning rows.
+
+    Parameters
+    ----------
+    start, stop : int
+        Commissioning rows [start, stop), counted from the first.
+    begins : float, optional
+        Time of its first row.
+    peak : float
+        Largest deviation over the limit; of an energy its square root.
+    """
+
+    start: int
+    stop: int
+    peak: float
+    begins: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleLine:
+    """What speaks for a rule, from commissioning rows alone.
+
+    Parameters
+    ----------
+    name : str
+        The rule.
+    limit : float
+        Its limit, with unexplained episodes left out.
+    limit_with : float, optional
+        Its limit with them; None if none was left out.
+    chance_kept : float
+        Chance that it keeps the budget with tolerance: mean over rules made at several
+        times, each judged on the commissioning rows that follow.
+    sight : float
+        0 if no tag's whole range is seen within 15 minutes, 1 if a hundredth of it is
+        for all tags.
+    step : float
+        Smallest lasting shift of a tag that it sees, in spreads of train: median over
+        tags.
+    swing : float
+        By how much the largest peaks alone move its limit; see `Limit.swing`.
+    """
+
+    name: str
+    limit: float
+    limit_with: float | None
+    chance_kept: float
+    sight: float
+    step: float
+    swing: float
+
+    @property
+    def value(self) -> float:
+        """Sight times the chance to keep the budget."""
+        return self.sight * self.chance_kept
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleChoice:
+    """The one decision on the rules of a stream.
+
+    Parameters
+    ----------
+    outcome : ChoiceOutcome
+        What to do.
+    rule : str
+        The rule that it is about.
+    sentence : str
+        The same in words, as every place shows it.
+    lines : tuple of RuleLine
+        What speaks for each rule.
+    episodes : tuple of SetAside
+        Unexplained episodes that were left out of the commissioning rows.
+    """
+
+    outcome: ChoiceOutcome
+    rule: str
+    sentence: str
+    lines: tuple[RuleLine, ...] = ()
+    episodes: tuple[SetAside, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommissioningFacts:
     """What commissioning says: the table, the curves and the sentences.
@@ -365,7 +471,9 @@ class CommissioningFacts:
     notes : tuple of str
         Sentences about what was left out or is uncertain.
     advice : str
-        The first thing to change, in words.
+        The decision, then the rule in use and the chosen one on judged rows.
+    choice : RuleChoice, optional
+        The decision. None in results of earlier versions.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
     mask : Mask, optional
@@ -387,6 +495,7 @@ class CommissioningFacts:
     advice: str = ""
     noisy_channel: str | None = None
     mask: Mask | None = None
+    choice: RuleChoice | None = None
 
     @property
     def accepted(self) -> Budget:
@@ -406,7 +515,7 @@ def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Cu
     """Return what other limits of a rule would cost and raise on judged rows.
 
     Limits are spaced by their ranks among calm rows, down to `MOST_PER_DAY` alarms.
-    Shelving is left out.
+    Every unit counts, also while it would be out of service.
 
     Parameters
     ----------
@@ -424,7 +533,8 @@ def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Cu
         return Curve(name=name, limits=(), alarms_per_day=(), raised=())
     ranks = np.unique(np.geomspace(1, max(0.3 * len(calm), 2), N_LEVELS).astype(int))
     limits = np.unique(calm[np.minimum(ranks, len(calm)) - 1])[::-1]
-    starts = [attack.start for attack in judged.attacks]
+    starts = np.array([attack.start for attack in judged.attacks], np.int64)
+    starts = starts if judged.early is None else starts - judged.early
     stops = np.array([attack.stop for attack in judged.attacks], np.int64)
     costs, raised = [], []
     for limit in limits:

@@ -2,7 +2,7 @@
 
 A limit is set on the *trace* of a rule over commissioning rows. How many alarms a limit
 makes is not monotone in it (two alarms may grow into one), so candidates are scanned
-from the highest down, and the last before the first that breaks the budget is taken.
+from the highest down, and what counts is the most that a higher one has made.
 The paper's rule, a quantile of train energy, is here too: `QuantileRule`.
 """
 
@@ -26,14 +26,19 @@ _TEXT = re.compile(
 )
 # A budget that allows fewer alarms than this over the commissioning rows is refused,
 LEAST_ALARMS: Final = 3.0
-# uncertain under this,
+# uncertain under this.
 FEW_ALARMS: Final = 6.0
-# and under this the tail of the peaks may raise the limit.
-TAIL_ALARMS: Final = 10.0
-# Peaks from which the tail is fitted; the spread of counts is measured there too.
+# Peaks at whose level the spread of counts is measured.
 N_PEAKS: Final = 60
-# Shape of the tail.
-SHAPES: Final = (-0.2, 0.5)
+# A limit falls at most by a power of the budget: so many times the usual one, within
+# these bounds.
+STEEPER: Final = 2.0
+STEEPEST: Final = (1.0, 5.0)
+# A limit is looked for where alarms cost at most so many budgets.
+MOST_BUDGETS: Final = 20.0
+# A limit that moves by more than this within a fifth of the budget hangs on few peaks.
+MOST_SWING: Final = 3.0
+SWING: Final = (0.8, 1.2)
 # Ratio of the ranks of neighbouring candidates.
 RANK_RATIO: Final = 1.05
 # Counts vary at least this many times as much as a Poisson count.
@@ -208,17 +213,22 @@ class Limit:
     value : float
         The limit.
     alarms : float
-        Alarms it makes on commissioning rows; the budget's where the tail raised it.
+        Alarms it makes on commissioning rows.
     share : float
         Share of commissioning time in alarm.
-    from_tail : bool
-        Whether the tail of the peaks raised it.
+    interval : pair of float, optional
+        Where it may lie (90%), for the number of alarms that set it is a random one.
+        None in rules of earlier versions.
+    swing : float, optional
+        By how much the largest peaks alone would move it within `SWING` of the budget;
+        over `MOST_SWING` a few of them decide.
     """
 
     value: float
     alarms: float
     share: float
-    from_tail: bool = False
+    interval: tuple[float, float] | None = None
+    swing: float | None = None
 
 
 class _Scan:
@@ -307,14 +317,15 @@ def clusters_of(places: Ints, breaks: Ints, off: int) -> tuple[Ints, Ints]:
     return places[is_new], places[ends[: is_new.sum()]]
 
 
-def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
-    """Return the limit for a budget.
+class LimitCurve:
+    """The limit as a function of the budget: continuous, and nowhere steep.
 
-    Candidates run from the highest down; the limit is the last before the first that
-    makes more alarms, or a larger share of time, than the budget allows. Where the
-    budget allows fewer than `TAIL_ALARMS`, the limit is no lower than the tail of the
-    peaks says (generalised Pareto over the level with `N_PEAKS` peaks); it is never
-    higher than just above the largest peak.
+    The cost of a limit is the larger of alarms over those allowed and share of time
+    over that allowed. From the highest limit down, the first at which the cost is
+    larger than ever before are joined by straight lines, in logarithms. Where the line
+    falls `STEEPER` times as steeply as it usually does (median, up to `MOST_BUDGETS`),
+    as between a handful of glitches and what is usual, the limit is lowered until it
+    does not.
 
     Parameters
     ----------
@@ -322,64 +333,79 @@ def set_limit(trace: Trace, budget: Budget, *, tail: bool = True) -> Limit:
         Of commissioning rows.
     budget : Budget
         Alarms a day and share of time.
-    tail : bool
-        Whether the tail may raise the limit.
     """
-    scan, allowed = _Scan(trace, budget.share), budget.per_day * trace.days
-    best, alarms, share = 0, 0, 0.0
-    for rank in scan.ranks():
-        n_alarms, part = scan.cost(rank)
-        if n_alarms > allowed or part > budget.share:
-            break
-        best, alarms, share = rank, n_alarms, part
-    limit = Limit(value=scan.limit(best), alarms=float(alarms), share=share)
-    if not tail or allowed >= TAIL_ALARMS:
-        return limit
-    rank, peaks = scan.peaks()
-    if len(peaks) < TAIL_ALARMS:
-        return limit
-    level = tail_level(peaks, scan.limit(rank), allowed)
-    level = min(level, scan.limit(0))
-    if level <= limit.value:
-        return limit
-    share = trace.cost_above(level)[1]
-    return Limit(value=level, alarms=allowed, share=share, from_tail=True)
+
+    def __init__(self, trace: Trace, budget: Budget) -> None:
+        scan, allowed = _Scan(trace, budget.share), budget.per_day * trace.days
+        self.highest = scan.limit(0)
+        costs, limits = [0.0], [self.highest]
+        for rank in scan.ranks():
+            n_alarms, share = scan.cost(rank)
+            cost = max(n_alarms / allowed, share / budget.share)
+            if cost > costs[-1]:
+                costs.append(cost)
+                limits.append(max(scan.limit(rank), SMALLEST_LIMIT))
+            if cost > MOST_BUDGETS:
+                break
+        self._costs, self._logs = np.log(costs[1:]), np.log(limits[1:])
+        self._steepest = STEEPEST[0]
+        if len(costs) > 2:
+            grid = np.linspace(0, np.log(MOST_BUDGETS), N_PEAKS)
+            falls = -np.diff(np.interp(grid, self._costs, self._logs)) / grid[1]
+            self._steepest = float(np.clip(STEEPER * np.median(falls), *STEEPEST))
+
+    def peaks_at(self, budgets: float) -> float:
+        """Return the limit that the peaks alone give, for some budgets."""
+        if not len(self._costs) or np.log(budgets) < self._costs[0]:
+            return self.highest
+        return float(np.exp(np.interp(np.log(budgets), self._costs, self._logs)))
+
+    def at(self, budgets: float = 1.0) -> float:
+        """Return the limit for some budgets; 1 is the one that was given."""
+        far = self._costs - np.log(budgets)
+        lowered = (self._logs + self._steepest * far)[far >= 0]
+        lowest = float(np.exp(lowered.min())) if len(lowered) else np.inf
+        return min(self.peaks_at(budgets), lowest)
 
 
-def tail_level(peaks: Floats, threshold: float, n_expected: float) -> float:
-    """Return the level that `n_expected` of as many peaks are expected to exceed.
+def set_limit(trace: Trace, budget: Budget) -> Limit:
+    """Return the limit for a budget; see `LimitCurve`.
 
-    Generalised Pareto distribution of the excesses by probability-weighted moments
-    (Hosking and Wallis 1987, doi:10.1080/00401706.1987.10488243).
+    Its interval is where limits for the ends of the 90% interval of a count lie that
+    varies `LEAST_SPREAD` times as much as a Poisson count.
 
     Parameters
     ----------
-    peaks : array
-        Peaks above the threshold.
-    threshold : float
-        The level they exceed.
-    n_expected : float
-        How many of `len(peaks)` peaks may exceed the level.
+    trace : Trace
+        Of commissioning rows.
+    budget : Budget
+        Alarms a day and share of time.
 
     Examples
     --------
-    >>> rng = np.random.default_rng(1)
-    >>> peaks = rng.exponential(size=4000)  # 1 in 100 exceeds log(100) = 4.6
-    >>> round(tail_level(peaks, 0.0, 40), 1)
-    4.6
+    >>> rng = np.random.default_rng(0)
+    >>> trace = Trace(values=rng.exponential(size=20_000), days=5.0,
+    ...               breaks=np.zeros(1, np.int64), delays=Delays(off=5, unit=60))
+    >>> limit = set_limit(trace, Budget(per_day=6))
+    >>> low, high = limit.interval
+    >>> low < limit.value < high, limit.alarms <= 30
+    (True, True)
     """
-    excess = np.sort(peaks - threshold)
-    n = len(excess)
-    weights = 1 - (np.arange(1, n + 1) - 0.35) / n
-    mean, weighted = float(excess.mean()), float(np.mean(weights * excess))
-    if not mean > 0:
-        return threshold
-    shape = float(np.clip(2 - mean / max(mean - 2 * weighted, 1e-300), *SHAPES))
-    scale = mean * (1 - shape)
-    ratio = max(n / n_expected, 1.0)
-    if abs(shape) < 1e-9:
-        return threshold + scale * float(np.log(ratio))
-    return threshold + scale / shape * float(ratio**shape - 1)
+    from scipy.special import gammaincinv
+
+    curve, allowed = LimitCurve(trace, budget), budget.per_day * trace.days
+    value = curve.at()
+    n_alarms, share = trace.cost_above(value)
+    shape = allowed / LEAST_SPREAD + 0.5
+    few, many = LEAST_SPREAD * gammaincinv(shape, PROMISE_ENDS) / allowed
+    least, most = map(curve.peaks_at, SWING)
+    return Limit(
+        value=value,
+        alarms=float(n_alarms),
+        share=share,
+        interval=(min(curve.at(many), value), max(curve.at(few), value)),
+        swing=least / most,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,8 +13,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
-from sightline.data.row_tables import Rows, read_on_grid
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.row_tables import Rows, kept_rows, read_on_grid
+from sightline.data.segments import run_bounds
 from sightline.metrics.alarm_load import DAY_S, Delays
 from sightline.rules.limits import (
     Budget,
@@ -124,6 +125,25 @@ class AttackFreePeriod:
                 own = None if table.score is None else table.score[start:stop]
                 yield offset + start, block, offset + start in begins, own
             offset += n
+
+    def without(self, left_out: Bools) -> "AttackFreePeriod":
+        """Return the same without some rows, which are counted over all tables."""
+        tables, offset = [], 0
+        for table in self.tables:
+            keep = ~left_out[offset : offset + table.rows.n_rows]
+            offset += len(keep)
+            starts, _ = run_bounds(keep, np.append(0, table.breaks))
+            if len(starts):
+                place = np.concatenate([[0], np.cumsum(keep)])
+                tables.append(
+                    replace(
+                        table,
+                        rows=kept_rows(table.rows, keep),
+                        breaks=place[starts],
+                        score=None if table.score is None else table.score[keep],
+                    )
+                )
+        return replace(self, tables=tuple(tables))
 
 
 class Fitting:
@@ -385,12 +405,23 @@ class RuleMaker:
             members=tuple(members),
             limit=limit.value,
             delays=self.delays,
-            shelves=not is_alone,
             step_s=step_s,
             budget=self.budget,
         )
         return MadeRule(
             rule=rule, limit=limit, promise=promise_of(trace, limit, step_s)
+        )
+
+    @property
+    def family(self) -> Rule:
+        """All members as one rule, so that what they make of rows is computed once."""
+        return Rule(
+            name="family",
+            channels=self.fitting.normal.channels,
+            views=tuple(self.fitting.views.values()),
+            members=tuple(self.fitting.members),
+            limit=1.0,
+            delays=self.delays,
         )
 
     def rings_alike(self, name: str, n_first: int) -> bool:

@@ -33,8 +33,6 @@ SPAN_S: Final = 300.0
 SPAN_ROWS: Final = (6, 30)
 # The cumulative sum forgives half a spread a row.
 ALLOWANCE: Final = 0.5
-# The rule that is chosen unless it is over the budget on later rows.
-CHOSEN: Final = "all"
 _AVERAGED: Final = " With memory: residuals are averaged over the last minutes first."
 _LARGEST: Final = re.compile(r"largest(\d+)")
 

@@ -17,12 +17,15 @@ from sightline._version import __version__
 from sightline.audit.record import audit_in
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows
+from sightline.data.standing import LONGEST_S
 from sightline.data.stream import ResidualStream
+from sightline.data.validity import Mode
 from sightline.energy.energy import Energies, FlooredRows
-from sightline.energy.moments import fold_moments, merged
 from sightline.energy.reference import (
     Reference,
     fit_reference,
+    fold_moments,
+    merged,
     scale_of,
     standardised_reference,
 )
@@ -293,8 +296,19 @@ class Telemetry:
         How residuals were computed: ``"export"`` or ``"official"``.
     words : mapping
         For each tag of words, the number of each word in lower case.
-    roles : mapping
-        The role of each tag, as in ``tags.csv``.
+    roles, units : mapping
+        The role and the unit of each tag, as in ``tags.csv``.
+    ranges : mapping
+        The least and the largest possible reading of each tag that has them.
+    holds : mapping
+        Seconds for which a reading of a tag is held, where they are not the default.
+    mode : Mode, optional
+        When the plant runs; the rest of the time is not watched.
+    longest_s : mapping
+        The longest time for which each tag stood still before the rule was made; only
+        of tags that were never still for longer than `LONGEST_S`.
+    constant : mapping
+        The only value of each tag that had one, and its resolution.
     """
 
     step_s: float | None = None
@@ -302,6 +316,14 @@ class Telemetry:
     preset: str = "export"
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     roles: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float | None, float | None]] = field(
+        default_factory=dict
+    )
+    holds: Mapping[str, float] = field(default_factory=dict)
+    mode: Mode | None = None
+    longest_s: Mapping[str, float] = field(default_factory=dict)
+    constant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -329,6 +351,8 @@ class Origin:
         How recordings are prepared for the detector.
     saved_detector : SavedDetector, optional
         The detector's file.
+    advice : str
+        The decision on this stream, and what came true, when the rule was made.
     """
 
     stream: str
@@ -342,6 +366,7 @@ class Origin:
     calm: tuple[CalmChannel, ...] = ()
     telemetry: Telemetry = Telemetry()
     saved_detector: SavedDetector | None = None
+    advice: str = ""
 
 
 def raw_rows(rows: Rows) -> Rows:
@@ -374,15 +399,17 @@ def calm_channels(
     mean, spread : array of shape (p,)
         Of train.
     blocks : iterable of array of shape (n_rows, p)
-        The rows.
+        The rows; a cell without a value counts nowhere.
     """
-    n_rows, sums, squares = 0, np.zeros(len(names)), np.zeros(len(names))
+    n_known, sums, squares = np.zeros((3, len(names)))
     for block in blocks:
         deviation = (block - mean) / spread
-        n_rows += len(block)
+        is_known = ~np.isnan(deviation)
+        deviation[~is_known] = 0.0
+        n_known += is_known.sum(axis=0)
         sums += deviation.sum(axis=0)
         squares += np.square(deviation).sum(axis=0)
-    n = max(n_rows, 1)
+    n = np.maximum(n_known, 1)
     columns = (mean, spread, mean + spread * sums / n, squares / n)
     return tuple(
         CalmChannel(
@@ -418,12 +445,33 @@ def origin_of(
     audit = audit_in(stream.meta)
     words = {} if audit is None else audit.recording.words
     tags = () if audit is None else audit.recording.tags
+    stillness = {} if audit is None else audit.recording.stillness
+    constant = {
+        tag: (value, still.resolution)
+        for tag, still in stillness.items()
+        if (value := still.value_until(stops)) is not None
+    }
     telemetry = Telemetry(
         step_s=float(step_s) if isinstance(step_s, int | float) else None,
         sampling=str(rows.get("sampling") or "median"),
         preset=str(stream.meta.get("residuals_preset", "export")),
         words={tag: _numbers(text) for tag, text in words.items()},
         roles={tag.name: tag.role for tag in tags},
+        units={tag.name: tag.unit for tag in tags if tag.unit},
+        ranges={
+            tag.name: (tag.low, tag.high)
+            for tag in tags
+            if not tag.low is tag.high is None
+        },
+        holds={} if audit is None else audit.recording.holds,
+        mode=None if audit is None else audit.recording.mode,
+        longest_s={
+            tag: longest
+            for tag, still in stillness.items()
+            if tag not in constant
+            and (longest := still.longest_until(stops)) <= LONGEST_S
+        },
+        constant=constant,
     )
     return Origin(
         stream=stream.name,

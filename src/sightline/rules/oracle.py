@@ -64,8 +64,12 @@ from sightline.data.segments import Segment, run_bounds
 from sightline.energy.energy import ScoredTest, score_rows
 from sightline.energy.reference import Reference, fit_reference
 from sightline.metrics.alarm_load import DAY_S, Delays
-from sightline.metrics.window_collection import WindowWatch, windows_of_parts
-from sightline.metrics.window_kl import WindowEnergies, plan_windows
+from sightline.metrics.windows import (
+    WindowEnergies,
+    WindowWatch,
+    plan_windows,
+    windows_of_parts,
+)
 from sightline.parallel import map_threads
 from sightline.rules.limits import SMALLEST_LIMIT, Budget, Trace, clusters_of, set_limit
 
@@ -316,7 +320,7 @@ class Oracle:
         return cls(
             trace=trace,
             claims=claims,
-            row_limit=set_limit(every, rows, tail=False).value,
+            row_limit=set_limit(every, rows).value,
             limit=oracle_limit(trace, breaks, days, delays, summed),
         )
 
@@ -595,12 +599,11 @@ def find_sightings(
     rows = calm.rows
     labels = np.where(calm.is_attack_free, NORMAL, IGNORED).astype(np.int8)
     plan = plan_windows(segments, labels, calm.test_breaks, most=MOST_WINDOWS)
-    watch = WindowWatch(plan, rows.n_channels, rows.n_rows)
+    watch = WindowWatch(plan)
     scored = score_rows(rows, calm.reference, name="test", watch=watch)
-    windows = windows_of_parts(plan, rows.n_channels, scored.collected)
+    windows = windows_of_parts(watch, rows.n_channels, scored.collected)
     before = np.concatenate([[0.0], np.cumsum(scored.energy)])
-    n_rows = np.repeat(plan.lengths, np.diff(plan.bounds))
-    energy = before[plan.starts + n_rows] - before[plan.starts]
+    energy = before[plan.starts + plan.n_rows] - before[plan.starts]
     evidence = [
         _evidence_of(windows, energy, i, segment.length)
         for i, segment in enumerate(segments)

@@ -37,14 +37,22 @@ from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import StreamError
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
 from sightline.rules.limits import Budget
-from sightline.rules.standalone import RuleSteps, member_scores, unit_values
+from sightline.rules.standalone import (
+    RuleSteps,
+    ScoredRows,
+    Shorts,
+    is_by_tag,
+    member_scores,
+    n_units_of,
+    unit_values,
+)
 from sightline.showing import Shown
 from sightline.text import names, plural
 
 # Rows with larger values are refused: squares of what is made of them would overflow.
 LARGEST_VALUE: Final = np.float64(1e100)
 # What a `RuleRun` says of each row.
-_BY_ROW: Final = tuple("trace exceeds in_alarm leading unit shelved standing".split())
+_BY_ROW: Final = tuple("trace exceeds in_alarm leading unit standing n_out".split())
 
 
 @cache
@@ -256,8 +264,6 @@ class Rule(Shown):
         Above it the largest member exceeds.
     delays : Delays
         On-delay, off-delay, and after how long an alarm stands.
-    shelves : bool
-        Whether a member that stands is shelved: only in joined rules.
     step_s : float, optional
         Seconds a row.
     budget : Budget, optional
@@ -280,7 +286,6 @@ class Rule(Shown):
     members: tuple[Member, ...]
     limit: float
     delays: Delays
-    shelves: bool = False
     step_s: float | None = None
     budget: Budget | None = None
 
@@ -302,6 +307,28 @@ class Rule(Shown):
     def view_of(self, member: Member) -> LinearView | None:
         """Return the view of a member; None for the own score."""
         return self._view_of.get(member.view)
+
+    @cached_property
+    def n_units(self) -> int:
+        """How many units can be out of service: of all members, added up.
+
+        With more than half of them out of service, the rule itself is.
+        """
+        return sum(n_units_of(m, self.view_of(m)) for m in self.members)
+
+    def unit_name(self, member: int, unit: int) -> str:
+        """Return the name of a unit in `RuleRun.service`.
+
+        A channel or a stage; the name of the member, if it is out of service as a
+        whole.
+        """
+        one = self.members[member]
+        view = self.view_of(one)
+        if view is None or n_units_of(one, view) == 1:
+            return one.name
+        if is_by_tag(one, view):
+            return self.channels[unit].name
+        return view.units[unit]
 
     def start(self, saved: Mapping[str, npt.NDArray[Any]] | None = None) -> "RuleState":
         """Return the state of a live rule, before its first row.
@@ -330,7 +357,8 @@ class Rule(Shown):
         Parameters
         ----------
         rows : array of shape (n_rows, p), or Rows
-            Residuals of the rule's channels, in their order.
+            Residuals of the rule's channels, in their order; nan where a channel has no
+            usable value. It then counts as what the others expect of it.
         breaks : sequence of int
             Rows at which a new recording begins: memory and alarms start again.
         score : array of shape (n_rows,), optional
@@ -420,17 +448,21 @@ class RuleRun:
     rule : Rule
         The rule.
     trace : array of shape (n_rows,)
-        The largest member over its limit, shelved ones included.
+        The largest member over its limit, units that are out of service included.
     exceeds : array of bool, shape (n_rows,)
-        Where a member that is not shelved exceeds.
+        Where a unit in service exceeds.
     in_alarm : array of bool, shape (n_rows,)
         The same after on-delay and off-delay.
     leading, unit : array of int, shape (n_rows,)
-        Which member that is not shelved is the largest, and which unit of its view.
-    shelved : array of bool, shape (n_rows, n_members)
-        Which members are shelved.
+        Which member is the largest by its units in service, and which unit of its view.
     standing : array of bool, shape (n_rows,)
-        Where a member that is shelved exceeds: its alarm still stands.
+        Where a unit that is out of service exceeds: its alarm still stands.
+    n_out : array of int, shape (n_rows,)
+        How many units of `Rule.n_units` are out of service because they stand.
+    service : array of int, shape (n_changes, 4)
+        Row, member, unit, and 1 if it goes out of service in that row or 0 if it
+        returns; in the order of rows. Of an energy the unit is a channel of the rule.
+        What is out of service returns at a break. See `Rule.unit_name`.
     breaks : array of int
         Rows at which a new recording begins.
     """
@@ -439,10 +471,11 @@ class RuleRun:
     trace: Floats
     exceeds: Bools
     in_alarm: Bools
-    leading: Ints
-    unit: Ints
-    shelved: Bools
+    leading: Shorts
+    unit: Shorts
     standing: Bools
+    n_out: Shorts
+    service: Ints
     breaks: Ints
 
     @property
@@ -453,23 +486,48 @@ class RuleRun:
     @classmethod
     def joined(cls, rule: Rule, pieces: "Iterable[RuleRun]", breaks: Ints) -> "RuleRun":
         """Return what a rule says of pieces of a record, one after the other."""
-        n_members = len(rule.members)
-        nothing = np.empty((0, n_members)), np.empty((0, n_members), np.int64)
-        columns = [[array] for array in rule.start().decide(*nothing).arrays]
+        no_rows = np.empty((0, len(rule.channels)))
+        no_score = np.empty(0) if rule.needs_score else None
+        nothing = rule.start().advance(no_rows, score=no_score)
+        columns = [[array] for array in nothing.arrays]
+        service, n_rows = [nothing.service], 0
         for piece in pieces:
             for column, array in zip(columns, piece.arrays, strict=True):
                 column.append(array)
-        joined = {}
+            service.append(piece.service + np.array([n_rows, 0, 0, 0]))
+            n_rows += len(piece.trace)
+        joined: dict[str, npt.NDArray[Any]] = {}
         for name, column in zip(_BY_ROW, columns, strict=True):
             joined[name] = np.concatenate(column)
             # Pieces that came from an iterator are held by nothing else.
             column.clear()
-        return cls(rule=rule, breaks=breaks, **joined)
+        changes = np.concatenate(service)
+        return cls(rule=rule, service=changes, breaks=breaks, **joined)
 
     @cached_property
     def episodes(self) -> Episodes:
         """The alarms."""
         return episodes_in(self.in_alarm, self.exceeds, self.breaks)
+
+    def is_out(self, member: int, rows: Ints) -> Bools:
+        """Return which units of a member are out of service in some rows.
+
+        Returns
+        -------
+        array of bool, shape (n_rows, n_units)
+            Of an energy, each channel of the rule.
+        """
+        one = self.rule.members[member]
+        view = self.rule.view_of(one)
+        has_tags = is_by_tag(one, view)
+        n = len(self.rule.channels) if has_tags else n_units_of(one, view)
+        out = np.zeros((len(rows), n), np.bool_)
+        changes = self.service[self.service[:, 1] == member]
+        for unit in np.unique(changes[:, 2]).tolist():
+            # Out and back follow each other.
+            own = changes[changes[:, 2] == unit, 0]
+            out[:, unit] = np.searchsorted(own, rows, side="right") % 2
+        return out
 
     def leaders(self, first: int, last: int, most: int = 3) -> tuple[str, list[str]]:
         """Return which member led rows [first, last], and the units by how often.
@@ -532,8 +590,11 @@ class RuleState(RuleSteps):
 
     def restore(self, saved: Mapping[str, npt.NDArray[Any]]) -> None:
         """Continue from what `arrays` gave; see `Rule.start`."""
+        is_old = "members" in saved  # which took members, not units, out of service
         for name, array in self._named().items():
             given = saved.get(name)
+            if is_old and name.startswith("service/"):
+                given = np.zeros_like(array)
             if given is None or (given.shape, given.dtype) != (
                 array.shape,
                 array.dtype,
@@ -543,10 +604,12 @@ class RuleState(RuleSteps):
                     "start the rule without it."
                 )
             array[...] = given
+        self.find_active()
 
     def _named(self) -> dict[str, npt.NDArray[Any]]:
         memory = {f"memory/{k}": array for k, array in enumerate(self.memory)}
-        return {**memory, "members": self.members, "latch": self.latch}
+        service = {f"service/{k}": array for k, array in enumerate(self.service)}
+        return {**memory, **service, "latch": self.latch}
 
     def update(
         self, row: object, *, after_break: bool = False, score: float | None = None
@@ -556,7 +619,7 @@ class RuleState(RuleSteps):
         Parameters
         ----------
         row : array of shape (p,)
-            Residuals of the rule's channels.
+            Residuals of the rule's channels; nan where one has no usable value.
         after_break : bool
             Whether rows before it are missing: memory and alarms start again.
         score : float, optional
@@ -568,7 +631,7 @@ class RuleState(RuleSteps):
         self._check_values(values, own)
         if after_break:
             self.restart()
-        return bool(self.flags(self.scores(values, own)[0])[-1][0])
+        return bool(self.judge(self.scores(values, own)).in_alarm[0])
 
     def advance(
         self,
@@ -582,57 +645,54 @@ class RuleState(RuleSteps):
         Raises
         ------
         StreamError
-            If a value is not finite, or as large as `LARGEST_VALUE`; the state stays.
+            If a value is infinite or as large as `LARGEST_VALUE`, or a row has no value
+            at all; the state stays.
         """
         self._check_values(rows, score)
         if after_break:
             self.restart()
-        trace, units = self.scores(rows, score)
-        return self.decide(trace, units)
+        return self.decide(self.scores(rows, score))
 
     def _check_values(self, rows: npt.NDArray[Any], score: Floats | None) -> None:
         if rows.size and not -LARGEST_VALUE < rows.min() <= rows.max() < LARGEST_VALUE:
-            row, channel = np.argwhere(~(np.abs(rows) < LARGEST_VALUE))[0]
-            raise StreamError(
-                f"The rule {self.rule.name!r} got {rows[row, channel]} for the channel "
-                f"{self.rule.channels[channel].name!r}: leave rows without a value "
-                "out and begin again after a break."
-            )
+            for row, channel in np.argwhere(np.abs(rows) >= LARGEST_VALUE):
+                raise StreamError(
+                    f"The rule {self.rule.name!r} got {rows[row, channel]} for the "
+                    f"channel {self.rule.channels[channel].name!r}: give nan for a "
+                    "value that cannot be used."
+                )
+            if np.isnan(rows).all(axis=1).any():
+                raise StreamError(
+                    f"The rule {self.rule.name!r} got a row without any value: leave "
+                    "such rows out and begin again after a break."
+                )
         if score is not None and not (np.abs(score) < LARGEST_VALUE).all():
             raise StreamError(
                 f"The rule {self.rule.name!r} got a score that is not a finite number."
             )
 
-    def decide(self, trace: Floats, units: Ints) -> RuleRun:
-        """Return what the rule makes of its members' scores.
-
-        Parameters
-        ----------
-        trace : array of shape (n_rows, n_members)
-            Each member over its limit; see `scores`.
-        units : array of int, shape (n_rows, n_members)
-            Whose score it is.
-        """
-        exceeds, shelved, joint, in_alarm = self.flags(trace)
-        standing = np.asarray((exceeds & shelved).any(axis=1))
-        ringing = np.where(shelved, -1.0, trace) if shelved.any() else trace
-        each, leading = np.arange(len(trace)), np.argmax(ringing, axis=1)
+    def decide(self, scored: ScoredRows) -> RuleRun:
+        """Return what the rule makes of rows that its members have scored."""
+        said = self.judge(scored)
+        leading, unit = np.zeros(len(said.exceeds), np.int64), said.units[0]
+        if len(said.units) > 1:
+            leading = np.argmax(said.ringing, axis=0)
+            unit = np.stack(said.units)[leading, np.arange(len(leading))]
         return RuleRun(
             rule=self.rule,
-            trace=trace.max(axis=1),
-            exceeds=joint,
-            in_alarm=in_alarm,
-            leading=leading,
-            unit=units[each, leading],
-            shelved=shelved,
-            standing=standing,
+            trace=said.trace.max(axis=0),
+            exceeds=said.exceeds,
+            in_alarm=said.in_alarm,
+            leading=leading.astype(np.int16),
+            unit=unit.astype(np.int16),
+            standing=said.standing,
+            n_out=said.n_out,
+            service=np.array(said.service, np.int64).reshape(-1, 4),
             breaks=np.zeros(1, np.int64),
         )
 
-    def scores(
-        self, rows: npt.NDArray[Any], score: Floats | None = None
-    ) -> tuple[Floats, Ints]:
-        """Return each member over its limit in each row, and whose score it is."""
+    def scores(self, rows: npt.NDArray[Any], score: Floats | None = None) -> ScoredRows:
+        """Return what each member makes of some rows; see `RuleSteps.scores`."""
         if self.rule.needs_score and score is None:
             raise StreamError(
                 f"The rule {self.rule.name!r} reads the detector's own score: give it "

@@ -6,7 +6,8 @@ that `score` returns.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Final
 
 import numpy as np
 
@@ -14,16 +15,27 @@ from sightline.audit import attack_facts
 from sightline.audit.attack_facts import AttackFacts
 from sightline.audit.record import audit_in
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
+from sightline.data.row_tables import make_calls
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import AttackFreeTime, energy_aftermath
-from sightline.energy.energy import Energies, ScoredTest, Track, as_judged, score_stream
+from sightline.energy.energy import Energies, ScoredTest, as_judged, score_stream
+from sightline.energy.tag_extremes import TagExtremes
 from sightline.errors import StreamError
 from sightline.metrics.ranking import AttackRanks, rank_attacks
-from sightline.metrics.window_collection import WindowWatch, windows_of_parts
-from sightline.metrics.window_kl import WindowEnergies, plan_windows
-from sightline.progress import Progress
+from sightline.metrics.windows import (
+    WindowEnergies,
+    WindowWatch,
+    plan_windows,
+    windows_of_parts,
+)
+from sightline.progress import Progress, silent
 from sightline.rules.limits import QuantileRule
+
+NO_SLOP: Final = (
+    "All attack-free time lies within the slop of a label, so that labels were taken "
+    "as they are."
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -50,6 +62,14 @@ class ScoredStream:
     test: ScoredTest
     windows: WindowEnergies
     facts: Sequence[AttackFacts]
+
+    @cached_property
+    def extremes(self) -> TagExtremes:
+        """The largest distance of each tag from its attack-free median."""
+        rows, is_free = self.stream.test, self.test.attack_free.without_aftermath
+        spread = np.sqrt(np.diag(self.energies.moments.covariance))
+        find = partial(TagExtremes.of, rows, is_free, spread)
+        return make_calls(rows, [find])[0]
 
     @cached_property
     def ranks(self) -> AttackRanks:
@@ -109,16 +129,18 @@ def score(
         raise StreamError(
             f"A guard of {guard} rows leaves no normal test row: choose a smaller one."
         )
-    plan = plan_windows(runs if with_windows else [], labels, stream.test_breaks)
-    watch = None
-    if with_windows and attacks:
-        watch = WindowWatch(plan, stream.p, stream.test.n_rows, is_plain=is_paper)
-    track = Track(progress, stream)
+    wanted = runs if with_windows else []
+    plan = plan_windows(wanted, labels, stream.test_breaks)
+    watch = WindowWatch(plan, is_plain=is_paper)
     energies = score_stream(
-        stream, labels, estimator, watch, track, use_held_out=is_paper
+        stream,
+        labels,
+        estimator,
+        watch if wanted else None,
+        progress=progress or silent,
+        use_held_out=is_paper,
     )
-    parts = energies.test.collected if watch else ()
-    windows = windows_of_parts(plan, stream.p, parts, is_plain=is_paper)
+    windows = windows_of_parts(watch, stream.p, energies.test.collected)
     energies = replace(energies, test=replace(energies.test, collected=()))
     facts = _facts_of_attacks(stream, energies.test.energy, labels, attacks)
     rule = QuantileRule.from_normal(energies.train.energy)
@@ -131,11 +153,18 @@ def score(
         threshold=rule.threshold,
         alarms=rule.alarms(energies.test.energy),
         attack_free=AttackFreeTime.of(
-            labels, runs, stream.step_s, aftermath_s=[f.aftermath_s for f in facts]
+            labels,
+            runs,
+            stream.step_s,
+            aftermath_s=[f.aftermath_s for f in facts],
+            label_slop_s=stream.label_slop_s,
+            breaks=stream.test_breaks,
         ),
         own_alarms=None if stream.alarms is None else stream.alarms == 1,
         step_s=stream.step_s,
     )
+    if test.attack_free.is_slop_given_up:
+        stream = stream.replace(notices=(*stream.notices, NO_SLOP))
     return ScoredStream(
         stream=stream, energies=energies, test=test, windows=windows, facts=facts
     )
@@ -166,7 +195,8 @@ def _facts_of_attacks(
             step_s=stream.step_s,
         )
         if telemetry is not None:
-            return list(attack_facts.facts_of_attacks(telemetry, attacks))
+            slop_s = stream.label_slop_s
+            return list(attack_facts.facts_of_attacks(telemetry, attacks, slop_s))
     runs = [attack.segment for attack in attacks]
     after = energy_aftermath(energy, labels, stream.test_breaks, runs, stream.step_s)
     step_s = stream.step_s or 1.0

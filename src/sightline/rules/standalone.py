@@ -5,8 +5,8 @@ Keep this file beside its ``rule.json``. From a shell::
     python rule.py residuals.csv > alarms.csv
 
 The table has one column for each channel of the rule, in any order, perhaps a column
-``time`` (seconds, or ISO 8601) and, if the rule reads it, a column ``score``. From
-Python::
+``time`` (seconds, or ISO 8601) and, if the rule reads it, a column ``score``. A cell is
+empty where a channel has no usable value. From Python::
 
     from rule import Live, alarms
 
@@ -22,20 +22,29 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 # Gaps of more than this many steps start a new recording.
 GAP_FACTOR = 1.5
+# What is out of service returns after this many units of time below its limit.
+BACK = 4
+# Marks in a state what was out of service before a break: it returns with the next row.
+ENDED = 2
+# Rows that are read at a time.
+AT_ONCE = 4096
+# Sets of tags of which an energy remembers how to leave them out.
+MOST_SOLUTIONS = 1000
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Shorts = npt.NDArray[np.int16]
 Bools = npt.NDArray[np.bool_]
 
 
@@ -79,33 +88,85 @@ def largest_unit(
     out[:] = every.max(axis=1)
 
 
-def join_members(
-    exceeds: Bools, off: int, unit: int, state: Ints, out: Bools, shelved: Bools
-) -> None:
-    """Write where any member that is not shelved exceeds, and who is shelved.
+def serve_units(
+    values: Floats,
+    levels: Floats,
+    divisor: float,
+    limit: float,
+    off: int,
+    unit: int,
+    back: int,
+    state: Ints,
+    first: int,
+    ringing: Floats,
+    which: Ints,
+    standing: Bools,
+    n_out: Shorts,
+) -> int:
+    """Take units that stand out of service, up to the row at which one goes or returns.
 
-    A member that exceeds after `unit` rows of alarm without pause is shelved; it comes
-    back after `unit` rows below its limit. `state[m]` holds the rows since its alarm
-    began (0: no alarm), the rows since it last exceeded, and whether it is shelved.
-    With `unit` 0 none is ever shelved.
+    A unit exceeds where ``abs(value) / level / divisor > limit``. One that exceeds
+    after `unit` rows of alarm, without a pause of more than `off` rows, is out of
+    service from that row on, until it has been below its limit for `back` rows.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_units)
+        Value of each unit.
+    levels : array of shape (n_units,)
+        Its level.
+    divisor, limit : float
+        Limit of the member, and of the rule.
+    off, unit, back : int
+        Off-delay, after how many rows an alarm stands, and how many rows below its
+        limit bring a unit back.
+    state : array of int, shape (n_units, 3)
+        Rows since its alarm began (0: no alarm), rows since it last exceeded, whether
+        it is out of service; changed. All 0 for a unit at rest.
+    first : int
+        First row to look at.
+    ringing, which : array of shape (n_rows,)
+        Largest of all units over both limits, and whose it is; -1 where every unit is
+        out of service. Changed where units are out of service.
+    standing : array of bool, shape (n_rows,)
+        Set where a unit that is out of service exceeds.
+    n_out : array of int, shape (n_rows,)
+        The number of units that are out of service is added.
+
+    Returns
+    -------
+    int
+        The row after that at which a unit left or returned; else the number of rows.
     """
-    members = state.tolist()
-    for t, row in enumerate(exceeds.tolist()):
-        for m, above in enumerate(row):
-            age, since, is_shelved = members[m]
-            since = 0 if above else since + 1
-            if age > 0 and since > off:
-                age = 0
-            elif age > 0 or above:
-                age += 1
-            if is_shelved and since >= unit:
-                is_shelved, age = 0, 0
-            elif unit > 0 and age > unit and above:
-                is_shelved = 1
-            members[m] = age, since, is_shelved
-            shelved[t, m] = is_shelved
-        out[t] = any(above and not m[2] for above, m in zip(row, members, strict=True))
-    state[:] = members
+    exceedances, at = np.flatnonzero(ringing > limit), first
+    while at < len(values):
+        if not state.any():
+            k = np.searchsorted(exceedances, at)
+            at = int(np.append(exceedances, len(values))[k])
+            if at == len(values):
+                break
+        age, since, is_out = state.T
+        ratio = np.abs(values[at]) / levels / divisor
+        above = ratio > limit
+        since = np.where(above, 0, since + 1)
+        ends = (age > 0) & (since > off)
+        age = np.where(ends, 0, age + ((age > 0) | above))
+        returns = (is_out > 0) & (since >= back)
+        goes = above & (age > unit) & (is_out == 0)
+        age[returns] = 0
+        now = np.where(returns, 0, is_out | goes)
+        since[(age == 0) & (now == 0)] = 0
+        state[:] = np.stack([age, since, now], axis=1)
+        if now.any():
+            left = np.where(now > 0, -1.0, ratio)
+            which[at] = np.argmax(left)
+            ringing[at] = left.max()
+            standing[at] |= bool((above & (now > 0)).any())
+            n_out[at] += np.count_nonzero(now)
+        at += 1
+        if returns.any() or goes.any():
+            break
+    return at
 
 
 def latch(
@@ -134,7 +195,7 @@ PLAIN = SimpleNamespace(
     accumulate_rows=accumulate_rows,
     unit_energies=unit_energies,
     largest_unit=largest_unit,
-    join_members=join_members,
+    serve_units=serve_units,
     latch=latch,
 )
 
@@ -215,8 +276,246 @@ def member_scores(
     return score, which
 
 
+# --- Rows without some values, and energies without some tags -------------------------
+
+
+class Hole(NamedTuple):
+    """Rows that lack the same channels.
+
+    Parameters
+    ----------
+    channels : array of bool, shape (n_channels,)
+        The channels without a value.
+    rows : array of int
+        The rows.
+    """
+
+    channels: Bools
+    rows: Ints
+
+
+def holes_in(rows: Any) -> list[Hole]:
+    """Return which rows lack which channels (nan), those of each pattern together."""
+    if not len(rows) or not np.isnan(rows.min()):
+        return []
+    lacks = np.isnan(rows)
+    at = np.flatnonzero(lacks.any(axis=1))
+    patterns, which = np.unique(lacks[at], axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    return [Hole(one, at[which == k]) for k, one in enumerate(patterns)]
+
+
+def sums_in_order(rows: Floats, weights: Floats) -> Floats:
+    """Return ``rows @ weights.T``, every sum in the order of the columns of rows."""
+    total = np.zeros((len(rows), len(weights)))
+    for column, weight in zip(rows.T, weights.T, strict=True):
+        total += column[:, None] * weight
+    return total
+
+
+def fill_in(rows: Any, view: Any, hole: Hole) -> tuple[Ints, Floats]:
+    """Return the channels of a view that some rows lack, and what the others expect.
+
+    That is the conditional mean given the channels that the rows have, by the precision
+    of the view: the view of the lacking channel itself is then 0, and an energy is that
+    of the channels that are there (of each stage: given the others of the stage).
+    """
+    order = np.asarray(view.order)
+    lacks = hole.channels[order]
+    precision = view.weights.T
+    if view.bounds is not None:
+        precision = view.weights @ view.weights.T
+    ours, others = order[lacks], order[~lacks]
+    expected = -np.linalg.solve(
+        precision[np.ix_(lacks, lacks)], precision[np.ix_(lacks, ~lacks)]
+    )
+    y = np.asarray(rows[hole.rows][:, others], np.float64) - view.mean[others]
+    return ours, sums_in_order(y, expected) + view.mean[ours]
+
+
+class Without(NamedTuple):
+    """What the energy needs to leave some tags out; see `EnergyTags`.
+
+    Parameters
+    ----------
+    tags : array of int
+        The tags that are left out.
+    whitening : array of shape (n_left, q)
+        Their weights.
+    solved : array of shape (n_left, q)
+        Gives each one's deviation from what the tags that are not left out expect.
+    variance : array of shape (n_left,)
+        Of these deviations.
+    falls : array of shape (q,)
+        How much the energy falls without a further tag, for a slope of 1; 0 for `tags`.
+    """
+
+    tags: Ints
+    whitening: Floats
+    solved: Floats
+    variance: Floats
+    falls: Floats
+
+
+class EnergyTags:
+    """Energies from which tags are left out: marginal energies of the other tags.
+
+    With whitening W and whitened row f, the energy is ``f @ f / 2`` and the precision
+    ``W @ W.T``. To leave tags out is to put in their place what the others expect of
+    them, which takes out of f its part along their weights. Tags are counted in the
+    order of the view.
+
+    Parameters
+    ----------
+    member, view : Member, LinearView
+        The energy, and its whitened view of all channels.
+    """
+
+    def __init__(self, member: Any, view: Any) -> None:
+        self.order = np.asarray(view.order)
+        self.weights, self.bounds = view.weights, view.bounds
+        self.divisors = float(member.levels[0]), member.limit
+        self._solved: dict[bytes, Without] = {}
+
+    def _without(self, out: Ints, hole: Hole | None) -> Without:
+        """Return what leaves tags out, and those that rows lack."""
+        is_left = np.zeros(len(self.order), np.bool_)
+        if hole is not None:
+            is_left |= hole.channels[self.order]
+        is_left[out] = True
+        key = is_left.tobytes()
+        if key not in self._solved:
+            if len(self._solved) >= MOST_SOLUTIONS:
+                self._solved.clear()
+            left = self.weights[is_left]
+            inverse = np.linalg.inv(left @ left.T)
+            solved = inverse @ left
+            rest = self.weights - (self.weights @ left.T) @ solved
+            squares = np.where(is_left, np.inf, (rest * rest).sum(axis=1))
+            self._solved[key] = Without(
+                np.flatnonzero(is_left), left, solved, np.diagonal(inverse), 1 / squares
+            )
+        return self._solved[key]
+
+    def energies(
+        self, seen: Floats, holes: Sequence[Hole], out: Ints, loops: Any = PLAIN
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return what is left of whitened rows, its energy, and that with each tag.
+
+        The last, of shape (n_rows, n_out), is the energy if one of the tags that are
+        left out came back. Energies are over level and limit of the member.
+        """
+        rest, added = seen.copy(), np.zeros((len(seen), len(out)))
+        is_whole = np.ones(len(seen), np.bool_)
+        for hole in holes:
+            is_whole[hole.rows] = False
+        nowhere = np.zeros(int(self.order.max()) + 1, np.bool_)
+        for hole in (Hole(nowhere, np.flatnonzero(is_whole)), *holes):
+            rows, left = hole.rows, self._without(out, hole)
+            deviations = sums_in_order(seen[rows], left.solved)
+            for deviation, weight in zip(deviations.T, left.whitening, strict=True):
+                rest[rows] -= deviation[:, None] * weight
+            place = np.searchsorted(left.tags, out)
+            part = deviations[:, place]
+            added[rows] = 0.5 * (part * part) / left.variance[place]
+            added[np.ix_(rows, np.flatnonzero(hole.channels[self.order[out]]))] = 0.0
+        energy = np.empty((len(seen), 1))
+        loops.unit_energies(rest, self.bounds, energy)
+        level, limit = self.divisors
+        return rest, energy[:, 0] / level / limit, (energy + added) / level / limit
+
+    def parts(self, rest: Floats, out: Ints, hole: Hole | None) -> Floats:
+        """Return by what share the energy of a row falls without each tag."""
+        slopes = (self.weights * rest).sum(axis=1)
+        falls = self._without(out, hole).falls
+        return np.asarray(slopes * slopes * falls / (rest * rest).sum())
+
+
+# --- A rule, row by row ---------------------------------------------------------------
+
+
+class MemberRows(NamedTuple):
+    """What a member makes of some rows: its view, the value of each unit, the largest.
+
+    The largest is in units of its level; `which` says whose it is.
+    """
+
+    seen: Floats
+    values: Floats
+    score: Floats
+    which: Ints
+
+
+class ScoredRows(NamedTuple):
+    """What members make of some rows, before any limit, and what the rows lack."""
+
+    members: Sequence[MemberRows]
+    holes: Sequence[Hole]
+
+
+class Decision(NamedTuple):
+    """What a rule makes of some rows.
+
+    Parameters
+    ----------
+    trace : array of shape (n_members, n_rows)
+        Each member over its limit.
+    ringing : array of shape (n_members, n_rows)
+        The same of what is in service; -1 where nothing is.
+    units : list of array of int, shape (n_rows,)
+        Whose value that is, for each member.
+    exceeds, in_alarm : array of bool, shape (n_rows,)
+        Where anything in service exceeds, and the alarms.
+    standing : array of bool, shape (n_rows,)
+        Where something exceeds that is out of service.
+    n_out : array of int16, shape (n_rows,)
+        How many units are out of service.
+    service : list of tuple of int
+        Row, member, unit, and 1 if it goes out of service or 0 if it returns.
+    """
+
+    trace: Floats
+    ringing: Floats
+    units: list[Ints]
+    exceeds: Bools
+    in_alarm: Bools
+    standing: Bools
+    n_out: Shorts
+    service: list[tuple[int, int, int, int]]
+
+
+def is_by_tag(member: Any, view: Any) -> bool:
+    """Return whether single tags of a member's energy can be out of service."""
+    return (
+        member.view == "energy"
+        and member.memory == "none"
+        and not member.largest
+        and len(view.order) > 1
+    )
+
+
+def n_units_of(member: Any, view: Any) -> int:
+    """Return how many units of a member can be out of service, each by itself.
+
+    Its channels or stages; the tags of an energy; one for a member that has a joint
+    memory or adds up channels.
+    """
+    if view is None or member.memory in ("log-average", "quiet") or member.largest:
+        return 1
+    return len(view.order) if is_by_tag(member, view) else len(view.units)
+
+
 class RuleSteps:
     """What a rule does with rows, one or some after the other; its memory moves on.
+
+    A unit (a channel, a stage) of a member that exceeds for `delays.unit` rows, without
+    a pause of more than the off-delay, is out of service from then on; it returns when
+    it has been below its limit for `BACK` times as long. Other units go on. Of an
+    energy that exceeds for so long, the tag with the largest part is left out: what is
+    left is the marginal energy of the other tags, which is never larger than that of
+    all, so that the limit stays as it is. If it still exceeds for another unit of time
+    a further tag is left out, at most half of them. A tag returns when the energy with
+    it has been below the limit for `BACK` times as long.
 
     Parameters
     ----------
@@ -226,9 +525,10 @@ class RuleSteps:
     Attributes
     ----------
     memory : list of array
-        Memory of each member.
-    members : array of int, shape (n_members, 3)
-        Age of each member's alarm, rows since its last exceedance, whether shelved.
+        Memory of each member; of an energy, the part of each tag in a running alarm.
+    service : list of array of int, shape (n_units, 3)
+        See `serve_units`. For an energy the tags, of which the first column is 0, and
+        as last row the alarm of the energy.
     latch : array of int, shape (3,)
         Last exceedances as bits, rows since the last one, whether an alarm runs.
     """
@@ -238,30 +538,63 @@ class RuleSteps:
     def __init__(self, rule: Any) -> None:
         self.rule = rule
         self.views = {view.kind: view for view in rule.views}
+        self.of_member = [self.views.get(member.view) for member in rule.members]
+        self.service, self.energies = [], []
+        for member, view in zip(rule.members, self.of_member, strict=True):
+            has_tags = is_by_tag(member, view)
+            self.energies.append(EnergyTags(member, view) if has_tags else None)
+            n_rows = n_units_of(member, view) + has_tags
+            self.service.append(np.zeros((n_rows, 3), np.int64))
         self.restart()
 
     def restart(self) -> None:
         """Forget all earlier rows, as after a break."""
-        views = [self.views.get(member.view) for member in self.rule.members]
-        sizes = [1 if view is None else len(view.order) for view in views]
+        sizes = [1 if view is None else len(view.order) for view in self.of_member]
         self.memory = [np.zeros((2, size)) for size in sizes]
-        self.members = np.zeros((len(sizes), 3), np.int64)
         self.latch = np.zeros(3, np.int64)
+        for state in self.service:
+            state[:, :2] = 0
+            state[state[:, 2] > 0, 2] = ENDED
+        self.find_active()
+
+    def find_active(self) -> None:
+        """Find the members of which a unit is in alarm or out of service."""
+        self.active = [bool(state.any()) for state in self.service]
 
     def look(self, rows: Any, view: Any) -> Floats:
         """Return a view of rows."""
         return view_of(rows, view)
 
-    def scores(self, rows: Any, score: Any = None) -> tuple[Floats, Ints]:
-        """Return each member over its limit in each row, and whose score it is."""
-        members = self.rule.members
-        seen = {kind: self.look(rows, view) for kind, view in self.views.items()}
+    def look_with_holes(self, rows: Any, view: Any, holes: Sequence[Hole]) -> Floats:
+        """Return a view of rows of which some lack channels; see `fill_in`."""
+        order, filled = np.asarray(view.order), np.array(rows, np.float64)
+        holes = [hole for hole in holes if hole.channels[order].any()]
+        for hole in holes:
+            ours, cells = fill_in(rows, view, hole)
+            filled[np.ix_(hole.rows, ours)] = cells
+        seen = self.look(filled, view)
+        for hole in holes if view.bounds is None else ():
+            seen[np.ix_(hole.rows, np.flatnonzero(hole.channels[order]))] = 0.0
+        return seen
+
+    def scores(self, rows: Any, score: Any = None) -> ScoredRows:
+        """Return what each member makes of some rows; nan where a channel has no value.
+
+        Such a channel counts as what the others expect of it.
+        """
+        holes, seen = holes_in(rows), {}
+        for kind, view in self.views.items():
+            seen[kind] = (
+                self.look_with_holes(rows, view, holes)
+                if holes
+                else self.look(rows, view)
+            )
         if score is not None:
             seen["score"] = np.asarray(score, np.float64)[:, None]
-        trace = np.empty((len(rows), len(members)))
-        units = np.empty((len(rows), len(members)), np.int64)
-        for m, member in enumerate(members):
-            view = self.views.get(member.view)
+        scored = []
+        for m, (member, view) in enumerate(
+            zip(self.rule.members, self.of_member, strict=True)
+        ):
             values = unit_values(
                 member,
                 seen[member.view],
@@ -269,23 +602,133 @@ class RuleSteps:
                 None if view is None else view.bounds,
                 self.loops,
             )
-            column, units[:, m] = member_scores(member, values, self.loops)
-            np.divide(column, member.limit, out=trace[:, m])
-        return trace, units
+            largest = member_scores(member, values, self.loops)
+            scored.append(MemberRows(seen[member.view], values, *largest))
+        return ScoredRows(scored, holes)
 
-    def flags(self, trace: Floats) -> tuple[Bools, Bools, Bools, Bools]:
-        """Return which members exceed and are shelved, any of them, and the alarm."""
-        delays = self.rule.delays
-        # In one memory order, so that a loop is compiled once.
-        exceeds = np.ascontiguousarray(trace > self.rule.limit)
-        shelved = np.empty_like(exceeds)
-        joint, in_alarm = np.empty((2, len(trace)), np.bool_)
-        unit = delays.unit if self.rule.shelves else 0
-        self.loops.join_members(exceeds, delays.off, unit, self.members, joint, shelved)
+    def judge(self, scored: ScoredRows) -> Decision:
+        """Return what the rule makes of rows that its members have scored."""
+        rule, delays = self.rule, self.rule.delays
+        n = len(scored.members[0].score)
+        trace, units = np.empty((len(rule.members), n)), []
+        for m, one in enumerate(scored.members):
+            np.divide(one.score, rule.members[m].limit, out=trace[m])
+            units.append(one.which)
+        exceeds, in_alarm, standing = np.zeros((3, n), np.bool_)
+        n_out, ringing = np.zeros(n, np.int16), trace
+        service: list[tuple[int, int, int, int]] = []
+        if n and (trace.max() > rule.limit or any(self.active)):
+            ringing = trace.copy()
+            for m, row in enumerate(ringing):
+                if self.active[m] or row.max() > rule.limit:
+                    units[m] = units[m].copy()
+                    rows = row, units[m], standing, n_out
+                    service += self._serve(m, scored, *rows)
+            np.greater(ringing.max(axis=0), rule.limit, out=exceeds)
         self.loops.latch(
-            joint, delays.on, delays.within, delays.off, self.latch, in_alarm
+            exceeds, delays.on, delays.within, delays.off, self.latch, in_alarm
         )
-        return exceeds, shelved, joint, in_alarm
+        flags = exceeds, in_alarm, standing, n_out
+        return Decision(trace, ringing, units, *flags, sorted(service))
+
+    def _serve(
+        self,
+        m: int,
+        scored: ScoredRows,
+        ringing: Floats,
+        which: Ints,
+        standing: Bools,
+        n_out: Shorts,
+    ) -> list[tuple[int, int, int, int]]:
+        """Take units of a member out of service and back; return what changed."""
+        member, one, state = self.rule.members[m], scored.members[m], self.service[m]
+        energy, delays, row = self.energies[m], self.rule.delays, 0
+        ended = np.flatnonzero(state[:, 2] == ENDED).tolist()
+        state[ended] = 0
+        changes = [(0, j, 0) for j in ended]
+        if energy is not None:
+            rows = ringing, standing, n_out
+            changes += self._serve_energy(m, energy, one.seen, scored.holes, *rows)
+            row = len(ringing)
+        values, levels = one.values, member.levels
+        if len(state) < len(levels) or member.largest:
+            values, levels = one.score[:, None], np.ones(1)
+        while row < len(ringing):
+            before = state[:, 2].copy()
+            row = self.loops.serve_units(
+                *(values, levels, member.limit, self.rule.limit),
+                *(delays.off, delays.unit, BACK * delays.unit, state, row),
+                *(ringing, which, standing, n_out),
+            )
+            for j in np.flatnonzero(before != state[:, 2]).tolist():
+                changes.append((row - 1, j, int(state[j, 2])))
+        self.active[m] = bool(state.any())
+        names = range(len(state)) if energy is None else energy.order
+        return [(at, m, int(names[j]), is_out) for at, j, is_out in changes]
+
+    def _serve_energy(
+        self,
+        m: int,
+        energy: EnergyTags,
+        seen: Floats,
+        holes: Sequence[Hole],
+        ringing: Floats,
+        standing: Bools,
+        n_out: Shorts,
+    ) -> Iterator[tuple[int, int, int]]:
+        """Leave tags that stand out of an energy, and take them back.
+
+        Yields row, tag in the order of the view, and whether it is left out. A tag's
+        part is by how much the energy falls without it, over the energy, added up over
+        the exceedances of the running alarm.
+        """
+        limit, delays = self.rule.limit, self.rule.delays
+        state, parts, first = self.service[m], self.memory[m][0], 0
+        tags, alarm = state[:-1], state[-1]
+        while first < len(ringing):
+            out = np.flatnonzero(tags[:, 2])
+            later = [Hole(c, r[r >= first] - first) for c, r in holes]
+            rest, ratio = seen[first:], ringing[first:]
+            returned = np.empty((len(ratio), 0))
+            if len(out):
+                rest, ratio, returned = energy.energies(rest, later, out, self.loops)
+            above, each = ratio > limit, np.arange(len(ratio))
+            # Rows since each tag that is out would last have exceeded.
+            last = np.where(returned > limit, each[:, None], -1 - tags[out, 1])
+            since = each[:, None] - np.maximum.accumulate(last, axis=0)
+            is_back = since >= BACK * delays.unit
+            # Rows since the last exceedance, and since the alarm began.
+            before = -1 - alarm[1] if alarm[0] else -2 - delays.off - len(each)
+            last = np.maximum.accumulate(np.where(above, each, before))
+            begins = above & (each - np.append(before, last[:-1]) > delays.off + 1)
+            start = np.maximum.accumulate(np.where(begins, each, -alarm[0]))
+            has_room = len(out) < len(tags) // 2
+            stands = above & (each - start >= delays.unit) & has_room
+            stop = int(np.argmax(np.append(is_back.any(axis=1) | stands, True)))
+            leaves = stop < len(each) and not is_back[stop].any()
+            for row in np.flatnonzero(above[: stop + leaves]) if has_room else ():
+                hole = next((one for one in later if row in one.rows), None)
+                parts[:] = 0.0 if begins[row] else parts
+                parts += energy.parts(rest[row], out, hole)
+            part = slice(first, first + stop)
+            standing[part] |= (ringing[part] > limit) & (len(out) > 0)
+            ringing[part] = ratio[:stop]
+            n_out[part] += len(out)
+            first += stop
+            if stop:
+                tags[out, 1] = since[stop - 1]
+                quiet = int(each[stop - 1] - last[stop - 1])
+                age = int(each[stop - 1] - start[stop - 1]) + 1
+                alarm[:2] = (age, quiet) if quiet <= delays.off else 0
+            if stop == len(each):
+                break
+            changed = out[is_back[stop]]
+            if leaves:
+                changed = np.argmax(parts, keepdims=True)
+            tags[changed] = 0, 0, leaves
+            alarm[:], parts[:] = 0, 0.0
+            for j in changed.tolist():
+                yield first, j, int(leaves)
 
 
 # --- A rule from its file -------------------------------------------------------------
@@ -349,8 +792,10 @@ class Live(RuleSteps):
             raise ValueError(f"Rows must have {n_channels} channels.")
         if score is None and any(m.view == "score" for m in self.rule.members):
             raise ValueError("The rule reads the detector's own score.")
-        trace, _ = self.scores(rows, score)
-        return trace, self.flags(trace)[-1].tolist()
+        if np.isinf(rows).any() or np.isnan(rows).all(axis=1).any():
+            raise ValueError("A row has no value at all, or an infinite one.")
+        decision = self.judge(self.scores(rows, score))
+        return decision.trace.T, decision.in_alarm.tolist()
 
 
 def run(
@@ -363,10 +808,12 @@ def run(
     trace, flags = [np.empty(0)], []
     for first, stop in pairwise(cuts):
         live.restart()
-        own = None if score is None else np.asarray(score)[first:stop]
-        members, in_alarm = live.advance(rows[first:stop], own)
-        trace.append(members.max(axis=1))
-        flags += in_alarm
+        for at in range(first, stop, AT_ONCE):
+            part = slice(at, min(at + AT_ONCE, stop))
+            own = None if score is None else np.asarray(score)[part]
+            members, in_alarm = live.advance(rows[part], own)
+            trace.append(members.max(axis=1))
+            flags += in_alarm
     return np.concatenate(trace), np.array(flags, np.bool_)
 
 
@@ -378,7 +825,8 @@ def alarms(
     Parameters
     ----------
     rows : array of shape (n_rows, n_channels)
-        Residuals of the rule's channels, in their order.
+        Residuals of the rule's channels, in their order; nan where a channel has no
+        usable value.
     breaks : iterable of int
         Rows at which a new recording begins.
     score : array of shape (n_rows,), optional
@@ -407,7 +855,7 @@ def main(path: str) -> None:
     missing = [name for name in names if table and name not in table[0]]
     if missing or not table:
         raise SystemExit(f"{path}: has no column {', '.join(missing)}, or no row.")
-    rows = np.array([[float(row[name]) for name in names] for row in table])
+    rows = np.array([[float(row[name] or "nan") for name in names] for row in table])
     score = [float(row["score"]) for row in table] if "score" in table[0] else None
     stamps = [row.get("time", str(k)) for k, row in enumerate(table)]
     breaks = np.zeros(1, np.int64)

@@ -9,12 +9,17 @@ from dataclasses import dataclass, fields
 from sightline.data.segments import Attack
 from sightline.data.zones import FIRST_DATE, iso_stamp, stamp, zone_words
 from sightline.evaluation.result import Evaluation, SegmentResult
-from sightline.judgement.confidence import confidence_word
-from sightline.judgement.ladder import LADDER
+from sightline.judgement.ladder import LADDER, confidence_word
 from sightline.judgement.verdicts import RungName, RungOutcome, Verdict, info_of
 from sightline.rules.ceiling import RuleAtCeiling
-from sightline.show.plain import field_cell
-from sightline.show.table import Column, Columns, RecordTable, TableCell, pick
+from sightline.show.table import (
+    Column,
+    Columns,
+    RecordTable,
+    TableCell,
+    field_cell,
+    pick,
+)
 from sightline.text import (
     names,
     number,

@@ -10,11 +10,18 @@ import numpy as np
 
 from sightline.data.recording import Recording, Tag
 from sightline.data.zones import OWN_CLOCK
-from sightline.show.table import Column, Columns, RecordTable, TableCell
+from sightline.show.table import (
+    CellNote,
+    Column,
+    Columns,
+    RecordTable,
+    TableCell,
+    pick,
+)
 from sightline.text import UNKNOWN, duration, number, plural, row_span, size
 
 if TYPE_CHECKING:
-    from sightline.audit.record import Audit, TableFacts
+    from sightline.audit.record import Audit, RecordingFacts, TableFacts
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
     from sightline.storage.companions import ReviewRow
@@ -110,29 +117,42 @@ def defaults_table(kind: "type[LearnedDetector]") -> RecordTable[Any]:
     )
 
 
+def _file_rows(file: "TableFacts") -> TableCell:
+    """Return the rows of a file; a wrong number is printed in red."""
+    if file.expected is None or file.expected == file.rows:
+        return TableCell(f"{file.rows:,}")
+    note = CellNote(f"{file.expected:,} expected", is_warning=True)
+    return TableCell(f"{file.rows:,}", style="bold red", notes=(note,))
+
+
+FILES: Columns["TableFacts"] = (
+    Column("file", "file", lambda f: f.name, term="table"),
+    Column("part", "part", lambda f: f.part, term="part"),
+    Column("rows", "rows", _file_rows, "r", term="rows"),
+    Column(
+        "expected",
+        "expected",
+        lambda f: "-" if f.expected is None else f"{f.expected:,}",
+        "r",
+    ),
+    Column("first", "first row", lambda f: f.first or UNKNOWN, term="first-row"),
+    Column("last", "last row", lambda f: f.last or UNKNOWN, term="last-row"),
+    Column("gaps", "gaps", lambda f: str(f.gaps), "r", term="gaps"),
+    Column("times", "from, to", lambda f: f"{f.first}\n{f.last}", wrap=False),
+)
+
+
 def files_table(audit: "Audit") -> RecordTable["TableFacts"]:
-    """Return the files of an audit; a wrong number of rows is printed in red."""
-
-    def rows(file: "TableFacts") -> TableCell:
-        is_right = file.expected is None or file.expected == file.rows
-        return TableCell(f"{file.rows:,}", style="" if is_right else "bold red")
-
-    zone = audit.recording.timezone or OWN_CLOCK
-    columns: Columns[TableFacts] = (
-        Column("file", "file", lambda f: f.name),
-        Column("rows", "rows", rows, "r"),
-        Column(
-            "expected",
-            "expected",
-            lambda f: "-" if f.expected is None else f"{f.expected:,}",
-            "r",
-        ),
-        Column("gaps", "gaps", lambda f: str(f.gaps), "r"),
-        Column(
-            "times", f"from, to\n({zone})", lambda f: f"{f.first}\n{f.last}", wrap=False
-        ),
-    )
+    """Return the files of an audit."""
+    times = f"from, to\n({audit.recording.timezone or OWN_CLOCK})"
+    columns = pick(FILES, "file", "rows", "expected", "gaps", "times", times=times)
     return RecordTable(f"Audit: {audit.title}", columns, audit.files)
+
+
+def page_files(facts: "RecordingFacts") -> RecordTable["TableFacts"]:
+    """Return the tables of a recording as the page shows them."""
+    columns = pick(FILES, "file", "part", "rows", "first", "last", "gaps")
+    return RecordTable("Tables", columns, facts.tables)
 
 
 def review_table(

@@ -1,19 +1,38 @@
-"""What is shown of a comparison of detectors: terminal, notebook and print.
+"""What is shown of a comparison of detectors: terminal, notebook, page and print.
 
 Each list of columns serves every renderer; what a terminal or a notebook shows of it is
 picked below. In print detectors and testbeds have titles, hence the argument `title`.
+
+Each figure stands beside its interval and its chance floor. Point-adjusted and
+affiliation figures are high by chance, and stay out without a floor.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sightline.figures import FIGURES, Figure
-from sightline.rules.advice import load_words
+from sightline.figures import FIGURES, Figure, FigureEntry, published
+from sightline.rules.choose import load_words
 from sightline.show.attacks import sure
 from sightline.show.evaluations import FOUND, found_words, load_cell
 from sightline.show.phrases import Phrase, filled, fixed, words
-from sightline.show.table import Column, Columns, RecordTable, TableCell, pick
-from sightline.text import UNKNOWN, correlation, names, probability, score
+from sightline.show.table import (
+    CellNote,
+    Column,
+    Columns,
+    RecordTable,
+    TableCell,
+    pick,
+)
+from sightline.text import (
+    DAGGER,
+    MINUS,
+    UNKNOWN,
+    correlation,
+    names,
+    probability,
+    score,
+    slug,
+)
 
 if TYPE_CHECKING:
     from sightline.comparison.compare import (
@@ -26,6 +45,8 @@ if TYPE_CHECKING:
         Transfer,
     )
     from sightline.comparison.differences import Difference, MeanRanks
+    from sightline.comparison.runs import DetectorRuns
+    from sightline.evaluation.result import Interval
 
 MAIN_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
 PAIR = ("first", "second")
@@ -104,6 +125,160 @@ def figures_table(compared: "Comparison") -> RecordTable[Seeded]:
     over_seeds = ": mean over seeds, range, [95% interval]" if several else ""
     return RecordTable(
         f"Figures{over_seeds}", SEEDED, [rows[key] for key in sorted(rows)]
+    )
+
+
+# Columns of the paper's main table.
+PAPER_FIGURES = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.P_FULL,
+    Figure.MEDIAN_D_FULL,
+    Figure.D_DRIFT,
+    Figure.D_DRIFT_ROBUST,
+    Figure.COMPACTNESS,
+    Figure.F1,
+    Figure.HINDSIGHT_F1,
+)
+# Whose alarms or score, in the order of the page.
+ALARM_SOURCES = {
+    "own_rule": "Alarms of the detector's own rule",
+    "probe": "Alarms of the p99 rule",
+}
+SCORE_SOURCES = {
+    "score": "The detector's own score",
+    "energy": "Energy (deviation score)",
+}
+
+
+def figure_cell(
+    runs: "DetectorRuns",
+    known: FigureEntry,
+    source: str | None = None,
+    over_seeds: "Interval | None" = None,
+) -> TableCell:
+    """Return a figure of the first seed, and how far it can be trusted.
+
+    Parameters
+    ----------
+    runs : DetectorRuns
+        The detector.
+    known : FigureEntry
+        Which figure. It has a dagger if extreme points dominate it.
+    source : str, optional
+        Under a published name, whose alarms or score.
+    over_seeds : tuple of float, optional
+        95% interval of the mean over seeds.
+    """
+    evaluation = runs.evaluation
+    if source and not known.can_show(known.measured(evaluation, source)):
+        place = f"{source}.{known.key}"
+        return TableCell(UNKNOWN, (None,), place=place)
+    value, floor = known.of(evaluation, source), known.floor(evaluation, source)
+    ends = known.range_text(known.interval(evaluation, source))
+    notes: list[CellNote | str] = [ends] if ends else []
+    is_below = floor is not None and not floor.above_floor
+    if floor is not None:
+        worse = ": no better" if is_below and source is None else ""
+        text = f"chance {known.text(floor.value)}{worse}"
+        notes.append(CellNote(text, is_warning=bool(worse)))
+    if source is None and len(runs.results) > 1 and (seeds := runs.spread(known.key)):
+        mean, low, high = map(known.text, (seeds.mean, seeds.low, seeds.high))
+        text = f"mean {mean}, {low} to {high}"
+        if over_seeds is not None:
+            text += f"; 95% interval {known.range_text(over_seeds)}"
+        notes.append(text)
+    marked = known.key == Figure.D_DRIFT and evaluation.drift.mean_dominated
+    return TableCell(
+        known.text(value) + (DAGGER if marked else ""),
+        (value,),
+        "dim" if source and is_below else "",
+        notes=tuple(notes),
+        place=f"{source}.{known.key}" if source else known.place,
+    )
+
+
+def paper_table(
+    entries: "Sequence[DetectorRuns]", compared: "Comparison | None" = None
+) -> RecordTable["DetectorRuns"]:
+    """Return the paper's main table: a row for each detector on each testbed."""
+    ranges = {
+        (row.testbed, row.detector, row.figure): row.interval
+        for row in (compared.figures if compared else ())
+    }
+
+    def column(figure: Figure) -> Column["DetectorRuns"]:
+        known = FIGURES[figure]
+
+        def get(runs: "DetectorRuns") -> TableCell:
+            over_seeds = ranges.get((runs.testbed, runs.label, figure))
+            return figure_cell(runs, known, over_seeds=over_seeds)
+
+        return Column(figure, known.name, get, "r", term=slug(figure), title=known.name)
+
+    columns: Columns[DetectorRuns] = (
+        Column("testbed", "testbed", lambda e: e.testbed, term="testbed"),
+        Column("detector", "detector", lambda e: e.label, term="detector"),
+        Column("p", "p", lambda e: str(e.evaluation.stream.p), "r", term="n-channels"),
+        *map(column, PAPER_FIGURES),
+    )
+    return RecordTable("The paper's main table", columns, entries)
+
+
+def published_tables(
+    entries: "Sequence[DetectorRuns]",
+) -> list[RecordTable[FigureEntry]]:
+    """Return the figures under published names: of each rule, then of each score.
+
+    A row for each figure, a column for each detector of a testbed that has the alarms
+    or the score. Figures that no detector has above its floor come last.
+    """
+    present = {s for e in entries for s in e.evaluation.alarm_metrics or {}}
+    # A rule made for a budget is judged on later rows.
+    made = sorted(present - {*ALARM_SOURCES, *SCORE_SOURCES})
+    titles = {
+        source: "Alarms of the rule made for the budget "
+        f"({source.partition(':')[2]}), on later rows"
+        for source in made
+    }
+    order = ALARM_SOURCES | titles | SCORE_SOURCES
+    return [
+        published_table(source, title, entries)
+        for source, title in order.items()
+        if source in present
+    ]
+
+
+def published_table(
+    source: str, title: str, entries: "Sequence[DetectorRuns]"
+) -> RecordTable[FigureEntry]:
+    """Return the figures of one set of alarms or one score."""
+    runs = [e for e in entries if (e.evaluation.alarm_metrics or {}).get(source)]
+
+    def name(known: FigureEntry) -> TableCell:
+        figures = (known.measured(e.evaluation, source) for e in runs)
+        definition = next((one.definition for one in figures if one), "")
+        other = (definition,) if definition != known.definition else ()
+        return TableCell(known.name, term=known.term, notes=other)
+
+    def is_below(known: FigureEntry) -> bool:
+        figures = (known.measured(e.evaluation, source) for e in runs)
+        floors = [f.floor for f in figures if f and known.can_show(f) and f.floor]
+        return bool(floors) and not any(floor.above_floor for floor in floors)
+
+    def column(one: "DetectorRuns") -> Column[FigureEntry]:
+        return Column(one.label, one.label, lambda f: figure_cell(one, f, source), "r")
+
+    figures = [
+        known
+        for known in published()
+        if any(known.can_show(known.measured(e.evaluation, source)) for e in runs)
+    ]
+    return RecordTable(
+        title,
+        (Column("figure", "figure", name, term="figure"), *map(column, runs)),
+        sorted(figures, key=is_below),
+        style=lambda known: "below" if is_below(known) else "",
     )
 
 
@@ -235,41 +410,97 @@ def difference_columns(
     )
 
 
-_SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1)
+def _with_primary(compared: "Comparison", figures: Sequence[str]) -> list[str]:
+    """Return figures, the one that was named before first."""
+    return list(dict.fromkeys([compared.primary, *figures]))
+
+
+_SHOWN_DIFFERENCES = (Figure.PAUC_1, Figure.ROC_AUC)
 
 
 def differences_table(compared: "Comparison") -> RecordTable[Pair]:
     """Return the differences of each two detectors, a row for each pair."""
-    columns = difference_columns(_SHOWN_DIFFERENCES, _SHOWN_DIFFERENCES)
+    # Two have room in a terminal.
+    figures = _with_primary(compared, _SHOWN_DIFFERENCES)[:2]
+    columns = difference_columns(figures, figures)
     testbed: Column[Pair]
     testbed = Column("testbed", "testbed", lambda pair: first_of(pair).testbed)
     return RecordTable(
-        "Differences with 95% intervals (* p, over all pairs in this figure, <= 0.05)",
-        (testbed, *pick(columns, "detectors", *_SHOWN_DIFFERENCES)),
+        "Differences with intervals corrected over all pairs (* excludes 0); judged by "
+        f"{FIGURES[compared.primary].name}, all others also over all figures",
+        (testbed, *pick(columns, "detectors", *figures)),
         pairs_of(compared),
     )
 
 
+# Figures whose differences the page shows for all pairs.
+PAGE_DIFFERENCES = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.MEAN_SEGMENT_AUC,
+    Figure.P_FULL,
+    Figure.RECALL,
+)
 # One difference in a row of its own.
 DIFFERENCES: Columns["Difference"] = (
     Column("testbed", "testbed", lambda d: d.testbed),
-    Column("detectors", "first - second", lambda d: " - ".join(d.detectors)),
+    Column(
+        "detectors",
+        "first - second",
+        lambda d: f" {MINUS} ".join(d.detectors),
+        term="pair",
+    ),
     Column("figure", "figure", lambda d: FIGURES[d.figure].name),
-    Column("difference", "difference", lambda d: f"{d.difference:+.3f}", "r"),
+    Column(
+        "difference",
+        "difference",
+        lambda d: f"{d.difference:+.3f}" + (" ★" if d.has_star else ""),
+        "r",
+        term="difference",
+    ),
     Column(
         "interval",
-        "95%",
+        "interval",
         lambda d: "{:+.2f} to {:+.2f}".format(*d.interval) if d.interval else UNKNOWN,
         "r",
+        term="interval",
     ),
     Column(
         "p",
         "p",
-        lambda d: probability(d.p_adjusted) + (" *" if d.has_star else ""),
+        lambda d: probability(d.p_adjusted),
         "r",
-        tip="Corrected over all pairs in the figure.",
+        tip="Corrected over all pairs; in other figures than the primary one, over "
+        "all of them too.",
+        term="p-value",
     ),
+    Column(
+        "better",
+        "better, worse",
+        lambda d: UNKNOWN if d.better is None else f"{d.better}, {d.worse}",
+        "r",
+        term="better-worse",
+    ),
+    Column("power", "could have been seen", lambda d: d.power, term="power"),
 )
+
+
+def page_differences(
+    compared: "Comparison", testbed: str
+) -> list[tuple[str, RecordTable["Difference"]]]:
+    """Return the differences of a testbed's detectors, figure by figure."""
+    keys = ("detectors", "difference", "interval", "p", "better", "power")
+    figures = _with_primary(compared, PAGE_DIFFERENCES)
+    of_figure: dict[str, list[Difference]] = {figure: [] for figure in figures}
+    for row in compared.differences:
+        if row.testbed == testbed and row.figure in of_figure:
+            of_figure[row.figure].append(row)
+    return [
+        (figure, RecordTable("", pick(DIFFERENCES, *keys), rows))
+        for figure, rows in of_figure.items()
+        if rows
+    ]
+
 
 # ---- agreement and transfer ------------------------------------------------------
 
@@ -288,7 +519,8 @@ def transfer_columns(title: Title = str) -> Columns["Transfer"]:
     def testbeds(row: "Transfer") -> TableCell:
         first, second = (words(title(name)) for name in row.testbeds)
         printed = first + Phrase(" - ", "--") + second
-        return TableCell(" - ".join(row.testbeds), row.testbeds, printed=printed)
+        text = f" {UNKNOWN} ".join(row.testbeds)
+        return TableCell(text, row.testbeds, printed=printed)
 
     def number(value: float | None, text: str, digits: int = 3) -> TableCell:
         return TableCell(text, (value,), printed=fixed(value, digits))
@@ -300,32 +532,37 @@ def transfer_columns(title: Title = str) -> Columns["Transfer"]:
             lambda t: TableCell(
                 FIGURES[t.figure].name, (t.figure,), printed=figure_header(t.figure)
             ),
+            term="figure",
         ),
-        Column("testbeds", "testbeds", testbeds, parts=PAIR),
+        Column("testbeds", "testbeds", testbeds, parts=PAIR, term="plants"),
         Column(
             "n",
             Phrase("n", "$n$"),
             lambda t: number(t.correlation.n, str(t.correlation.n), 0),
             "r",
             tip="Detectors that both testbeds have.",
+            term="shared-detectors",
         ),
         Column(
             "rho",
             Phrase("rho", r"$\rho$"),
             lambda t: number(t.correlation.rho, correlation(t.correlation.rho), 2),
             "r",
+            term="spearman",
         ),
         Column(
             "p_value",
             Phrase("p", "$p$"),
-            lambda t: number(t.correlation.p_value, score(t.correlation.p_value)),
+            lambda t: number(t.correlation.p_value, probability(t.correlation.p_value)),
             "r",
+            term="p-value",
         ),
         Column(
             "p_exact",
             Phrase("exact p", "exact $p$"),
-            lambda t: number(t.correlation.p_exact, score(t.correlation.p_exact)),
+            lambda t: number(t.correlation.p_exact, probability(t.correlation.p_exact)),
             "r",
+            term="exact-p",
         ),
     )
 
@@ -433,12 +670,13 @@ def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
 
 def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
     """Return figures side by side, differences, attacks found."""
+    shown = _with_primary(compared, _SHOWN_DIFFERENCES)
     return [
         figures_table(compared),
         RecordTable(
-            "Differences on shared attacks (* beyond chance over all pairs)",
-            DIFFERENCES,
-            [row for row in compared.differences if row.figure in _SHOWN_DIFFERENCES],
+            "Differences on shared attacks (★ beyond chance over all pairs)",
+            DIFFERENCES[:6],
+            [row for row in compared.differences if row.figure in shown],
         ),
         RecordTable(
             "Attacks found",

@@ -2,33 +2,36 @@
 
 `EVALUATIONS` are the figures on a terminal, `FOUND` the attacks found with chance and
 cost (also of a comparison, and in print), `SUMMARY` the columns of ``summary.csv``.
+
+An alarm rule *finds* an attack if it does during the attack what it does not do in
+attack-free stretches of the same length (`sightline.judgement.event_test`). It *rings*
+in an attack if it alarms at all. A rule that never stops rings in every attack and
+finds none.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from math import isnan, nan
-from typing import NamedTuple
-from typing import Protocol as Interface
+from typing import TYPE_CHECKING, NamedTuple
 
-from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import (
     Evaluation,
+    Protocol,
     ReferenceFacts,
+    SegmentResult,
     StreamFacts,
 )
 from sightline.figures import FIGURES, Figure
-from sightline.judgement.confidence import STANDING
 from sightline.judgement.event_test import LEVEL
-from sightline.judgement.verdicts import Count, RungName
-from sightline.metrics.alarm_load import AlarmLoad
-from sightline.metrics.probe import AlarmMetrics
-from sightline.metrics.quality import Compactness, Drift
+from sightline.judgement.ladder import STANDING
+from sightline.judgement.verdicts import Count, RungName, Verdict
+from sightline.metrics.alarm_load import AlarmLoad, AlarmMetrics
+from sightline.metrics.measures import Compactness, Drift
 from sightline.metrics.ranking import Rank
-from sightline.metrics.window_kl import Windows
-from sightline.rules.advice import count_words, false_alarm_words
+from sightline.metrics.windows import Windows
+from sightline.rules.choose import count_words, false_alarm_words
 from sightline.show.phrases import Phrase, fixed, percent
-from sightline.show.plain import field_cell
-from sightline.show.table import Column, Columns, RecordTable, TableCell
+from sightline.show.table import Column, Columns, RecordTable, TableCell, field_cell
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -38,6 +41,9 @@ from sightline.text import (
     score,
     share,
 )
+
+if TYPE_CHECKING:
+    from sightline.comparison.compare import Detections
 
 LEGEND = """\
 False alarms: of the limit that 1% of train energy exceeds (p99 rule), with
@@ -53,7 +59,9 @@ its length do (at most {LEVEL:.0%}). Any alarm: attacks with at least one.
 By chance: the mean count if each attack were such a stretch; p: probability of
 that count or more. Time in alarm: share of attack-free time, the cost.
 """
-RULE_WORDS = {RungName.OWN_RULE: "own", RungName.PROBE: "p99"}
+# The two alarm rules in use, by the names of their rungs.
+OWN, P99 = RungName.OWN_RULE, RungName.PROBE
+RULE_WORDS = {OWN: "own", P99: "p99"}
 
 
 def name_of(evaluation: Evaluation) -> str:
@@ -122,28 +130,11 @@ EVALUATIONS: Columns[Evaluation] = (
 )
 
 
-class HasFound(Interface):
-    """What says how many attacks a present rule finds, with chance and cost."""
-
-    @property
-    def rule(self) -> RungName | None:
-        """The present rule."""
-
-    @property
-    def found(self) -> Count | None:
-        """Attacks that it finds."""
-
-    @property
-    def rings(self) -> Count | None:
-        """Attacks with any alarm."""
-
-    @property
-    def share_in_alarm(self) -> float | None:
-        """Share of attack-free time in alarm."""
-
-
 class FoundRecord(NamedTuple):
-    """The same of one evaluation, by name; not judged if `found` is None."""
+    """How many attacks a present rule finds, with chance and cost.
+
+    Of one evaluation, by name; not judged if `found` is None.
+    """
 
     name: str
     rule: RungName | None
@@ -175,7 +166,8 @@ def found_words(count: Count | None) -> str | None:
     return f"{count.count} of {count.total} ({chance})"
 
 
-FOUND: Columns[HasFound] = (
+# A comparison has the same fields for each detector.
+FOUND: Columns["FoundRecord | Detections"] = (
     Column(
         "rule",
         "rule",
@@ -265,6 +257,102 @@ def found_table(evaluations: Sequence[Evaluation]) -> RecordTable[FoundRecord]:
         "stream", "stream", lambda r: r.name, min_width=8
     )
     return RecordTable("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
+
+
+# ---- the rules in use of one evaluation -------------------------------------------
+
+
+def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
+    """Return the metrics of each alarm rule; the detector's own rule comes first.
+
+    Returns
+    -------
+    dict of RungName to AlarmMetrics
+        `P99` always; `OWN` only if the stream has alarms of its own.
+    """
+    p99 = {P99: evaluation.probe}
+    return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
+
+
+def load_of(evaluation: Evaluation, rule: RungName) -> AlarmLoad | None:
+    """Return the false alarms of a rule in use, as the whole page shows them.
+
+    Where rules were made for a budget, all rules are compared on the later rows, so
+    that each rule has one number on a page; else on the whole record.
+
+    Returns
+    -------
+    AlarmLoad, optional
+        None in results of an earlier version.
+    """
+    facts = evaluation.rules
+    for row in facts.present if facts is not None and facts.judged_days else ():
+        if row.name == RULE_WORDS[rule]:
+            return row.load
+    return rules_of(evaluation)[rule].load
+
+
+def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:
+    """Return false alarms and share of attack-free time of a rule, in words."""
+    alarms, load = rules_of(evaluation)[rule], load_of(evaluation, rule)
+    if load is None:
+        return false_alarm_words(alarms), share(alarms.time_in_alarm, 1)
+    return count_words(load), share(load.share_of_time, 1)
+
+
+def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
+    """Return whether the diagnosis says which attacks a rule finds."""
+    facts = evaluation.diagnosis
+    if facts is not None and facts.rule == rule:
+        return True
+    return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
+
+
+def is_found(segment: SegmentResult, rule: RungName) -> bool:
+    """Return whether a rule alarms because of an attack: whether its rung is visible.
+
+    Without a diagnosis, whether the p99 rule alarms during the attack at all.
+    """
+    rung = (segment.ladder or {}).get(rule)
+    if rung is not None:
+        return rung.visible
+    if rule == P99 and segment.verdict is None:
+        return bool(segment.hit)
+    return rule == P99 and segment.verdict == Verdict.DETECTED
+
+
+def found(evaluation: Evaluation, rule: RungName) -> int:
+    """Return the number of attacks because of which a rule alarms.
+
+    Without a diagnosis of the rule, attacks in which it alarms at all.
+    """
+    if is_judged(evaluation, rule):
+        return sum(is_found(segment, rule) for segment in evaluation.segments)
+    return int(rules_of(evaluation)[rule].hits or 0)
+
+
+def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
+    """Return how many attacks a rule finds, with the number by chance.
+
+    Of the present rule it is measured, with attack-free stretches in the place of the
+    attacks. Another rule finds each of them with a probability of at most `LEVEL`,
+    which bounds both figures from above.
+
+    Returns
+    -------
+    Count, optional
+        None without attacks or a diagnosis, and for results of an earlier version.
+    """
+    from scipy.special import bdtrc
+
+    facts, n = evaluation.diagnosis, evaluation.stream.n_segments
+    if facts is None or facts.found is None or not n:
+        return None
+    if facts.rule == rule:
+        return facts.found
+    count = found(evaluation, rule)
+    p_value = float(bdtrc(min(count - 1, n), n, LEVEL))
+    return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
 
 
 def standing_words(name: str, share_in_alarm: float | None) -> str:

@@ -9,8 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from sightline.show.phrases import UNKNOWN, Phrase, escaped_markdown, span, words
-from sightline.show.plain import csv_line, values_of
-from sightline.show.table import Column, TableCell
+from sightline.show.table import Column, TableCell, csv_line, values_of
 from sightline.text import UNKNOWN as UNKNOWN_TEXT
 
 if TYPE_CHECKING:

@@ -1,24 +1,39 @@
-"""What a table is: a list of columns over records.
+"""What a table is: a list of columns over records; CSV files and frames of them.
 
 A column says once what it is called, what it shows of a record, and what it means.
 Renderers arrange columns and write them: `sightline.show.terminal` for the terminal,
-`sightline.show.html` for notebooks, `sightline.show.plain` for CSV files and frames,
-`sightline.show.printed` for Markdown and LaTeX.
+`sightline.show.html` for notebooks and the page, this module for CSV files and frames
+of polars or pandas, `sightline.show.printed` for Markdown and LaTeX.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from sightline.errors import StreamError
 from sightline.show.phrases import Phrase
+from sightline.text import csv_cell, did_you_mean
 
 if TYPE_CHECKING:
     from sightline.judgement.verdicts import VerdictInfo
 
+LIBRARIES = ("polars", "pandas")
 Record = TypeVar("Record")
 # A column of a record serves every table whose records have what it asks for.
 Seen = TypeVar("Seen", contravariant=True)
 Other = TypeVar("Other")
+
+
+class CellNote(NamedTuple):
+    """A small line below a cell of the page; `term` is its entry in the glossary."""
+
+    text: str
+    term: str = ""
+    is_warning: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,14 @@ class TableCell:
         Verdict whose symbol and colours stand before the text in HTML.
     printed : Phrase, optional
         The text in Markdown and LaTeX; by default `text`, escaped.
+    notes : tuple of CellNote or str
+        What the page says below the text, beside what others show.
+    term : str
+        Entry of the page's glossary that explains the text.
+    place : str
+        Where ``evaluation.json`` has the value, such as ``rank.roc_auc``.
+    drawing : str
+        HTML that the page shows between the text and the notes.
     """
 
     text: str = ""
@@ -45,6 +68,10 @@ class TableCell:
     style: str = ""
     mark: "VerdictInfo | None" = None
     printed: Phrase | None = None
+    notes: tuple[CellNote | str, ...] = ()
+    term: str = ""
+    place: str = ""
+    drawing: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,6 +98,10 @@ class Column(Generic[Seen]):
         Characters that it keeps on a narrow terminal.
     wrap : bool, optional
         Whether a narrow terminal breaks its lines; by default texts at the left do.
+    term : str
+        Entry of the page's glossary that explains it, and gives its header there.
+    title : str
+        Its header on the page, if another; a second line is small.
 
     Examples
     --------
@@ -88,6 +119,8 @@ class Column(Generic[Seen]):
     is_shown: bool = True
     min_width: int | None = None
     wrap: bool | None = None
+    term: str = ""
+    title: str = ""
 
     def cell(self, record: Seen) -> TableCell:
         """Return what is shown of a record."""
@@ -132,12 +165,15 @@ class RecordTable(Generic[Record]):
         One row each.
     legend : str
         What columns mean, below it.
+    style : callable, optional
+        Takes a record, and returns the class of its row on the page.
     """
 
     title: str
     columns: Sequence[Column[Record]]
     records: Sequence[Record]
     legend: str = ""
+    style: Callable[[Record], str] | None = None
 
 
 def pick(
@@ -159,3 +195,88 @@ def pick(
         replace(by_key[key], header=headers.get(key, by_key[key].header))
         for key in keys
     )
+
+
+# ---- as plain values ----------------------------------------------------------------
+
+
+def field_cell(path: str) -> Callable[[Any], TableCell]:
+    """Return how a plain value is found in a record by the names of its fields.
+
+    Parameters
+    ----------
+    path : str
+        Such as ``segment.found.p_value``; None where a record on the way is None.
+
+    Examples
+    --------
+    >>> field_cell("real")(1.5).values, field_cell("real.found")(1.5).values
+    ((1.5,), (None,))
+    """
+    names = path.split(".")
+
+    def get(record: Any) -> TableCell:
+        from sightline.evaluation.result import plain
+
+        for name in names:
+            record = getattr(record, name, None)
+        return TableCell(values=(plain(record),))
+
+    return get
+
+
+def values_of(columns: Sequence[Column[Record]], record: Record) -> Iterator[Any]:
+    """Yield the plain values of a record, column by column; lists are JSON text."""
+    for column in columns:
+        cell = column.cell(record)
+        for value in (cell.text,) if cell.values is None else cell.values:
+            yield json.dumps(value) if isinstance(value, list | dict) else value
+
+
+def csv_line(values: Iterable[Any]) -> list[object]:
+    """Return values as cells of a CSV file; None is empty, no text is a formula."""
+    return ["" if value is None else csv_cell(value) for value in values]
+
+
+def to_csv(columns: Sequence[Column[Record]], records: Iterable[Record]) -> str:
+    """Return the content of a CSV file: a header, and one line for each record."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow([name for column in columns for name in column.names])
+    writer.writerows(csv_line(values_of(columns, record)) for record in records)
+    return text.getvalue()
+
+
+def write_csv(
+    columns: Sequence[Column[Record]], records: Iterable[Record], path: Path
+) -> None:
+    """Write a CSV file. A file's or an attack's name may hold what is no character."""
+    text = to_csv(columns, records)
+    path.write_bytes(text.encode("utf-8", errors="backslashreplace"))
+
+
+def to_frame(
+    columns: Sequence[Column[Record]], records: Sequence[Record], library: str
+) -> Any:
+    """Return a frame of polars or pandas, with one row for each record.
+
+    Raises
+    ------
+    StreamError
+        If the library is another one.
+    MissingExtraError
+        If it is not installed.
+    """
+    from sightline.data.arrays import require
+
+    if library not in LIBRARIES:
+        raise StreamError(
+            f"There is no frame of {library!r}; {did_you_mean(str(library), LIBRARIES)}"
+        )
+    frames = require(library, extra=library, caller="to_frame")
+    heads = [name for column in columns for name in column.names]
+    rows = [list(values_of(columns, record)) for record in records]
+    by_name = {name: [row[k] for row in rows] for k, name in enumerate(heads)}
+    if library == "pandas":
+        return frames.DataFrame(by_name)
+    return frames.DataFrame(by_name, strict=False)

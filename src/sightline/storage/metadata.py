@@ -43,6 +43,7 @@ class StreamMetadata:
     space: str | None = None
     one_sided: bool | None = None
     step_s: float | None = None
+    label_slop_s: float | None = None
     timezone: str | None = None
     notices: tuple[str, ...] = ()
     meta: Mapping[str, object] = field(default_factory=dict)
@@ -61,13 +62,13 @@ def facts_from(values: object, name: str) -> StreamMetadata:
     Raises
     ------
     StreamError
-        If it is no object, or ``step_s`` is no number.
+        If it is no object, or ``step_s`` or ``label_slop_s`` is no number.
 
     Examples
     --------
     >>> facts_from({"detector": "GDN", "step_s": 1, "seed": 3}, "meta.json")
     StreamMetadata(detector='GDN', testbed=None, space=None, one_sided=None, step_s=1.0,
-                   timezone=None, notices=(), meta={'seed': 3})
+                   label_slop_s=None, timezone=None, notices=(), meta={'seed': 3})
     """
     if not isinstance(values, dict):
         raise StreamError(
@@ -76,13 +77,14 @@ def facts_from(values: object, name: str) -> StreamMetadata:
         )
     others = dict(values)
     texts = {key: _optional_text(others.pop(key, None)) for key in _TEXTS}
-    step_s = others.pop("step_s", None)
+    slop_s, step_s = others.pop("label_slop_s", None), others.pop("step_s", None)
     notices = others.pop("notices") if isinstance(values.get("notices"), list) else []
     meta = others.pop("meta") if isinstance(values.get("meta"), dict) else {}
     return StreamMetadata(
         **texts,
         one_sided=others.pop("one_sided", None),
         step_s=None if step_s is None else _number(step_s, f"{name} step_s"),
+        label_slop_s=None if slop_s is None else _number(slop_s, f"{name} slop"),
         notices=tuple(str(notice) for notice in notices),
         meta=others | meta,
     )
@@ -95,7 +97,7 @@ def facts_json(stream: ResidualStream) -> dict[str, object]:
     """
     values: dict[str, object] = {
         key: getattr(stream, key)
-        for key in (*_TEXTS, "one_sided", "step_s")
+        for key in (*_TEXTS, "one_sided", "step_s", "label_slop_s")
         if getattr(stream, key) is not None
     }
     if stream.notices:

@@ -19,12 +19,12 @@ from sightline.blindspots.files import spots_beside
 from sightline.blindspots.result import BlindSpots
 from sightline.data.archives import read_arrays
 from sightline.errors import FileError, SightlineError
-from sightline.evaluation.protocol import Protocol
 from sightline.evaluation.result import (
     SCHEMA,
     ChartData,
     Evaluation,
     EvaluationRecord,
+    Protocol,
 )
 from sightline.files import (
     brief,
@@ -38,7 +38,7 @@ from sightline.files import (
 from sightline.judgement.verdicts import RungName
 from sightline.show.attacks import SEGMENTS, attacks_of
 from sightline.show.evaluations import SUMMARY, NamedResult
-from sightline.show.plain import write_csv
+from sightline.show.table import write_csv
 from sightline.showing import Shown
 
 Array = npt.NDArray[Any]

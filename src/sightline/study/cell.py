@@ -20,8 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline._version import __version__
-from sightline.audit.codes import Finding
-from sightline.audit.record import Audit
+from sightline.audit.record import Audit, Finding
 from sightline.data.archives import read_arrays
 from sightline.data.recording import AS_MEASURED, Prepared, Recording, Tag
 from sightline.data.segments import Attack, KnownEffect
@@ -579,7 +578,7 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
             {
                 name: value
                 for name, value in asdict(tag).items()
-                if name not in ("low", "high") or value is not None
+                if name not in ("low", "high", "resolution") or value is not None
             }
             for tag in recording.tags
         ],
@@ -589,8 +588,12 @@ def _arrays(recording: Recording) -> dict[str, npt.NDArray[Any]]:
     }
     if recording.timezone is not None:
         about["timezone"] = recording.timezone
+    if recording.label_slop_s is not None:
+        about["label_slop_s"] = recording.label_slop_s
     if recording.prepared != AS_MEASURED:
         about["prepared"] = asdict(recording.prepared)
+    if recording.parts > 1:
+        about["parts"] = recording.parts
     # As bytes: numpy's own text type drops zeros at the end.
     text = json.dumps(about, sort_keys=True).encode()
     return {name: array for name, array in series.items() if array is not None} | {
@@ -607,7 +610,9 @@ class _About:
     step_s: float | None
     source: str
     timezone: str | None = None
+    label_slop_s: float | None = None
     prepared: Prepared = AS_MEASURED
+    parts: int = 1
 
 
 def _read_recording(path: Path) -> Recording:
@@ -617,15 +622,10 @@ def _read_recording(path: Path) -> Recording:
         about = msgspec.json.decode(arrays["about"].tobytes(), type=_About)
         return Recording(
             values=arrays["values"],
-            tags=about.tags,
             labels=arrays["labels"],
-            time=arrays.get("time"),
-            step_s=about.step_s,
             breaks=arrays["breaks"],
-            attacks=about.attacks,
-            source=about.source,
-            timezone=about.timezone,
-            prepared=about.prepared,
+            time=arrays.get("time"),
+            **vars(about),
         )
     except (FileError, KeyError, TypeError, ValueError) as error:
         raise FileError(

@@ -1,4 +1,4 @@
-"""From finished cells to the folder of a study: streams, results, tables, report."""
+"""The folder of a study: streams, results, tables, report, and its manifest."""
 
 import json
 import os
@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import msgspec
+
 from sightline._version import __version__
 from sightline.blindspots.files import read_blind_spots, spots_folder
 from sightline.comparison.compare import Comparison, compare
+from sightline.comparison.differences import PRIMARY
 from sightline.data.archives import read_arrays
 from sightline.errors import FileError
 from sightline.evaluation.result import plain
@@ -19,7 +22,8 @@ from sightline.paper import PaperFinding, write_up
 from sightline.progress import Progress, Step, StepKind
 from sightline.report import write_report
 from sightline.report.entries import entries_of
-from sightline.report.overview import GlanceRow, glance
+from sightline.report.overview import glance
+from sightline.show.rules import GlanceRow
 from sightline.storage import (
     gather_results,
     read_results,
@@ -28,10 +32,10 @@ from sightline.storage import (
 )
 from sightline.study.cell import Cache, Cell, CellOutcome, RecordedTestbed
 from sightline.study.execute_cell import with_labels_of
-from sightline.study.manifest import MANIFEST, cells_in
 from sightline.study.plan import StudyPlan
 
 REPORT = "report.html"
+MANIFEST = "study.json"
 # What the manifest says of each cell, besides its result and settings.
 _CELL_FACTS = ("name", "testbed", "detector", "seed", "key")
 # What is written about all results together, besides tables/ and figures/.
@@ -172,7 +176,7 @@ def gather_study(
                 shutil.rmtree(out / name, ignore_errors=True)
         return study
     results = read_results([out / name for name in study.done])
-    compared = compare(results, progress=progress)
+    compared = compare(results, primary=plan.primary, progress=progress)
     progress(Step(StepKind.WRITING, detail="tables and figures"))
     written = write_up(results, out, overwrite=True, comparison=compared)
     progress(Step(StepKind.WRITING, detail="the report"))
@@ -292,3 +296,95 @@ def _manifest(
             for cell in cells
         ],
     }
+
+
+# ---- the manifest, as later commands read it -----------------------------------------
+
+
+@dataclass(frozen=True)
+class StudyCell:
+    """A cell in the manifest of a study: where its files lie, and what it is made of.
+
+    Parameters
+    ----------
+    name, result : str
+        Name of its stream and detector, and of its result folder.
+    detector, testbed : str
+        Labels of both.
+    key : str
+        Of its content.
+    failed : str, optional
+        Why it failed.
+    content : str
+        Of its testbed's recordings, in the cache.
+    """
+
+    name: str
+    detector: str
+    testbed: str
+    key: str
+    result: str = ""
+    failed: str | None = None
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    content: str
+
+
+@dataclass(frozen=True)
+class _Planned:
+    primary: str = PRIMARY
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The part of a manifest that later commands read."""
+
+    title: str
+    cells: list[StudyCell]
+    testbeds: dict[str, _Recorded]
+    plan: _Planned = field(default_factory=lambda: _Planned())
+
+
+def _read_manifest(folder: Path, remedy: str = "run the study again") -> _Manifest:
+    """Return the manifest of the study in a folder; `FileError` if it is damaged."""
+    path = folder / MANIFEST
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Manifest)
+    except (OSError, msgspec.DecodeError) as error:
+        raise FileError(f"{path}: cannot be read: {remedy}.") from error
+
+
+def cells_in(out: Path) -> dict[str, str]:
+    """Return the result folder of each cell of the study in a folder, by name."""
+    manifest = _read_manifest(out, "delete it, or choose another --out")
+    return {cell.name: cell.result or cell.name for cell in manifest.cells}
+
+
+def study_cells(folder: Path) -> list[StudyCell]:
+    """Return the cells of the study in a folder that did not fail.
+
+    Raises
+    ------
+    FileError
+        If its manifest cannot be read.
+    """
+    manifest = _read_manifest(folder)
+    return [
+        replace(cell, content=manifest.testbeds[cell.testbed].content)
+        for cell in manifest.cells
+        if cell.failed is None and cell.testbed in manifest.testbeds
+    ]
+
+
+def title_and_primary(folders: Sequence[Path]) -> tuple[str | None, str]:
+    """Return title and primary figure of a study, if one folder is given and holds it.
+
+    None, and `PRIMARY`, if not.
+    """
+    if len(folders) != 1 or not (folders[0] / MANIFEST).is_file():
+        return None, PRIMARY
+    manifest = _read_manifest(folders[0])
+    return manifest.title, manifest.plan.primary

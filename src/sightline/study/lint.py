@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.audit.codes import CODES, Finding, Severity, by_severity, finding
+from sightline.audit.record import CODES, Finding, Severity, by_severity, finding
 from sightline.detectors import detector_type
 from sightline.detectors.native_rules import rule_named
 from sightline.errors import FileError, StreamError
@@ -18,9 +18,8 @@ from sightline.export import NO_RULE
 from sightline.files import reading
 from sightline.progress import Progress, silent
 from sightline.storage import read_evaluation, read_stream
-from sightline.study.explain import check_rows
-from sightline.study.manifest import MANIFEST
-from sightline.study.plan import StudyPlan, read_plan
+from sightline.study.collect import MANIFEST
+from sightline.study.plan import StudyPlan, check_rows, read_plan
 from sightline.text import did_you_mean, names
 
 
@@ -76,39 +75,29 @@ def lint(
         if code not in CODES:
             raise StreamError(f"There is no code {code!r}; {did_you_mean(code, CODES)}")
     path = Path(path)
-    return tuple(
-        LintReport(
-            subject=subject,
-            findings=by_severity(one for one in found if one.code not in ignore),
-        )
-        for subject, found in _subjects(path, progress)
-    )
-
-
-def _subjects(
-    path: Path, progress: Progress
-) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the name and the findings of everything that a path holds."""
     with reading(path):
         results = sorted(path.glob("*/evaluation.json")) if path.is_dir() else []
-        is_result = (path / "evaluation.json").is_file()
+        if (path / "evaluation.json").is_file():
+            results = [path / "evaluation.json"]
     if path.suffix == ".toml":
-        yield str(path), tuple(lint_plan(read_plan(path)))
-    elif is_result or results:
-        for file in [path / "evaluation.json"] if is_result else results:
-            yield file.parent.name, read_evaluation(file).findings
+        subjects = [(str(path), tuple(lint_plan(read_plan(path))))]
+    elif results:
+        subjects = [(p.parent.name, read_evaluation(p).findings) for p in results]
     elif (path / MANIFEST).is_file():
         raise FileError(f"{path}: is a study without results: run it first.")
     else:
         stream = read_stream(path)
         evaluation = evaluate(
-            stream,
-            intervals=False,
-            diagnosis=False,
-            metrics="none",
-            progress=progress,
+            stream, intervals=False, diagnosis=False, metrics="none", progress=progress
         )
-        yield stream.name, evaluation.findings
+        subjects = [(stream.name, evaluation.findings)]
+    return tuple(
+        LintReport(
+            subject=subject,
+            findings=by_severity(one for one in found if one.code not in ignore),
+        )
+        for subject, found in subjects
+    )
 
 
 def lint_plan(plan: StudyPlan) -> Iterator[Finding]:

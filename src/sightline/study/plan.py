@@ -2,27 +2,39 @@
 
 A plan is a short TOML file, or is built from the options of a command. The type of each
 field says what it accepts (msgspec checks it), and an unknown key is refused with the
-nearest one that exists.
+nearest one that exists. `explain` says what a plan would run, and who states each
+setting, from the plan and from the cards of testbeds and detectors.
 """
 
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_type_hints
 
 from msgspec import Meta
 
+from sightline.comparison.differences import PRIMARY, checked_primary
+from sightline.data.downsampling import preset as rows_of_paper
+from sightline.data.recording import Prepared, slop_from
 from sightline.detectors import detector_type
-from sightline.detectors.base import PaperSettings
-from sightline.detectors.settings import Natural, checked_value
+from sightline.detectors.base import LearnedDetector, PaperSettings
+from sightline.detectors.preprocessing import left_to_do
+from sightline.detectors.settings import Natural, RowSettings, checked_value, resolved
 from sightline.errors import StreamError, naming
-from sightline.evaluation.protocol import Protocol
+from sightline.evaluation.result import Protocol
 from sightline.files import read_toml
 from sightline.metrics.alarm_figures import chosen_figures
 from sightline.rules.limits import Budget
-from sightline.testbeds import READERS, SIMULATED, open_testbed, simulator
+from sightline.testbeds import (
+    READERS,
+    SIMULATED,
+    list_testbeds,
+    open_testbed,
+    simulator,
+)
 from sightline.text import did_you_mean
 
 # Parameters of `open_testbed` that a plan cannot set.
@@ -117,6 +129,9 @@ class EvaluationChoice:
     ----------
     guard : int
         Rows after each attack to leave out.
+    label_slop_s : float, optional
+        Seconds by which labels may begin late or end early; by default what the
+        testbed's card says, else 60.
     intervals, diagnosis : bool
         Whether to measure intervals and chance floors, and why attacks were missed.
     budget : str
@@ -139,6 +154,7 @@ class EvaluationChoice:
     """
 
     guard: Natural = 0
+    label_slop_s: float | None = None
     intervals: bool = True
     diagnosis: bool = True
     budget: str = str(Budget())
@@ -149,6 +165,7 @@ class EvaluationChoice:
 
     def __post_init__(self) -> None:
         """Raise `StreamError` for an unknown metric, or a budget not understood."""
+        slop_from(self.label_slop_s)
         chosen_figures(self.metrics)
         Budget.parse(self.budget)
 
@@ -169,6 +186,8 @@ class StudyPlan:
         At least one.
     evaluation : EvaluationChoice
         The same for all streams.
+    primary : str
+        The figure that the detectors are judged by, named before the study runs.
     cell_timeout_s : float, optional
         Seconds after which a cell is ended and counts as failed; None for no limit. It
         changes no result, so it is no part of any key.
@@ -189,6 +208,7 @@ class StudyPlan:
     testbeds: tuple[TestbedChoice, ...] = ()
     detectors: tuple[DetectorChoice, ...] = ()
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
+    primary: str = PRIMARY
     cell_timeout_s: float | None = None
 
     def by_protocol(self, protocol: Protocol) -> "StudyPlan":
@@ -275,8 +295,8 @@ def plan_of(
     ----------
     values : mapping
         As `tomllib` reads them: ``title``, ``seeds``, ``budget``, ``protocol``,
-        ``cell_timeout_s``, and the tables ``testbeds``, ``detectors`` (both by label)
-        and ``evaluation``.
+        ``primary``, ``cell_timeout_s``, and the tables ``testbeds``, ``detectors``
+        (both by label) and ``evaluation``.
     place : str
         Where the values come from, for error messages.
     folder : Path
@@ -330,6 +350,7 @@ did you mean 'epochs'?
         seeds: tuple[int, ...] = checked_value("seeds", listed, _Seeds)
         if len(set(seeds)) < len(seeds):
             raise StreamError(f"`seeds` must be {_DIFFERENT}; got {seed!r}.")
+        primary = checked_primary(str(values.get("primary", PRIMARY)))
         timeout = values.get("cell_timeout_s")
         if timeout is not None:
             timeout = checked_value("cell_timeout_s", timeout, _Timeout)
@@ -339,6 +360,7 @@ did you mean 'epochs'?
         testbeds=tuple(testbeds.values()),
         detectors=tuple(detectors),
         evaluation=_checked(EvaluationChoice, evaluation, at),
+        primary=primary,
         cell_timeout_s=timeout,
     )
 
@@ -461,3 +483,224 @@ def refuse_unknown_keys(
     for key in values:
         if key not in names:
             raise StreamError(f"{place}: has no {key!r}; {did_you_mean(key, names)}")
+
+
+# ---- what a plan would run, without data or user code --------------------------------
+
+# Options of a testbed that make its rows.
+_ROW_OPTIONS = ("trim_s", "every", "sampling", "label_rule", "across_breaks")
+
+
+class SettingOrigin(StrEnum):
+    """Who states a setting."""
+
+    AUTHORS = "authors"
+    PAPER = "paper"
+    OURS = "ours"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatedSetting:
+    """A setting, its value, and who states it.
+
+    Parameters
+    ----------
+    name : str
+        Of the setting, or ``preset``.
+    value : object
+        Its value.
+    origin : SettingOrigin
+        The detector's authors, the paper's tables, ourselves, or the plan.
+    """
+
+    name: str
+    value: object
+    origin: SettingOrigin
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedPair:
+    """A detector on a testbed: its rows and settings.
+
+    Parameters
+    ----------
+    testbed, detector : str
+        Labels in the plan.
+    rows : str
+        In words: how long a row is and how it is made; empty for user code.
+    trimming : str
+        In words: which rows of train are learned from, which fit the reference, and
+        where test ends; empty for user code.
+    settings : tuple of StatedSetting
+        Everything that is not a default of the detector.
+    sources : tuple of str
+        Where the authors' and the paper's settings come from, in words.
+    """
+
+    testbed: str
+    detector: str
+    rows: str = ""
+    trimming: str = ""
+    settings: tuple[StatedSetting, ...] = ()
+    sources: tuple[str, ...] = ()
+
+
+def explain(plan: StudyPlan) -> tuple[ExplainedPair, ...]:
+    """Return what a plan would run, testbed by testbed and detector by detector.
+
+    Parameters
+    ----------
+    plan : StudyPlan
+        Neither its files are opened nor its user code imported.
+
+    Raises
+    ------
+    StreamError
+        If a setting does not exist, or a testbed's options contradict a detector's
+        settings.
+
+    Examples
+    --------
+    >>> tables = {"testbeds": {"swat": {}}, "detectors": {"gdn": {}}}
+    >>> pair = explain(plan_of(tables))[0]
+    >>> pair.rows
+    'a row every 10 s, the median of 10 measured rows'
+    >>> [str(one.origin) for one in pair.settings if one.name == "trim_s"]
+    ['authors']
+    """
+    return tuple(
+        _pair(plan, testbed, detector)
+        for testbed in plan.testbeds
+        for detector in plan.detectors
+    )
+
+
+def plant_name(choice: TestbedChoice) -> str:
+    """Return the name by which a testbed selects settings, without its release."""
+    return choice.testbed.rpartition("/")[2].partition("-")[0].lower()
+
+
+def prepared_by(choice: TestbedChoice) -> Prepared:
+    """Return what the options of a testbed do to its rows."""
+    rows = rows_of_paper(str(choice.options.get("preset", "raw")), plant_name(choice))
+    rows = rows.with_options(**{k: choice.options.get(k) for k in _ROW_OPTIONS})
+    sampling = rows.sampling if rows.every > 1 else ""
+    return Prepared(every=rows.every, sampling=sampling, trim_s=rows.trim_s)
+
+
+def _pair(
+    plan: StudyPlan, testbed: TestbedChoice, detector: DetectorChoice
+) -> ExplainedPair:
+    """Return one detector on one testbed."""
+    if ":" in detector.detector:
+        given = detector.settings_on(testbed.label)
+        return ExplainedPair(
+            testbed=testbed.label,
+            detector=detector.label,
+            settings=tuple(
+                StatedSetting(name=k, value=v, origin=SettingOrigin.PLAN)
+                for k, v in given.items()
+            ),
+            sources=(f"{detector.detector} is user code and was not imported",),
+        )
+    kind, plant = detector_type(detector.detector), plant_name(testbed)
+    preset = plan.preset_of(detector)
+    with naming(f"[detectors.{detector.label}] on {testbed.label}"):
+        settings = resolved(
+            kind.settings_type,
+            preset,
+            official=kind.official,
+            testbed=kind.card.settings.get(plant, {}),
+            overrides=plan.settings_on(detector, testbed.label, plant),
+            whose=kind.card.title,
+        )
+        done = prepared_by(testbed)
+        left_to_do(settings, done)
+    trim_s = settings.trim_s or done.trim_s
+    used = f"train without its first {trim_s:g} s" if trim_s else "train from its start"
+    if settings.reference_trim_s is not None:
+        used += f"; reference without the first {settings.reference_trim_s:g} s"
+    if settings.test_until is not None:
+        used += f"; test until {settings.test_until}"
+    sources = []
+    if source := kind.card.sources.get(plant):
+        sources.append(f"authors and ours: {source}")
+    if plan.evaluation.protocol is Protocol.PAPER:
+        if source := kind.card.paper_protocol.sources.get(plant):
+            sources.append(f"paper: {source}")
+    return ExplainedPair(
+        testbed=testbed.label,
+        detector=detector.label,
+        rows=_rows(settings, done, plant),
+        trimming=used,
+        settings=_stated(plan, kind, detector, testbed, settings),
+        sources=tuple(sources),
+    )
+
+
+def _rows(settings: RowSettings, done: Prepared, plant: str) -> str:
+    """Return how long a row is and how it is made."""
+    every = max(settings.every, done.every)
+    sampling = settings.sampling if settings.every > 1 else done.sampling
+    cards = {card.name: card for card in list_testbeds()}
+    measured = cards[plant].step_s if plant in cards else None
+    step = f"{every * measured:g} s" if measured else f"{every} measured rows"
+    how = {
+        "median": f"the median of {every} measured rows",
+        "stride": f"every {every}th measured row",
+        "by-role": f"of {every} measured rows the median of sensors, else the last",
+    }.get(sampling, f"the {sampling} of {every} measured rows")
+    text = f"a row every {step}, " + ("as measured" if every == 1 else how)
+    window = getattr(settings, "window", 1)
+    if hasattr(settings, "per_row") and not settings.per_row and measured:
+        text += f"; a residual every {every * measured * window:g} s"
+    return text
+
+
+def _stated(
+    plan: StudyPlan,
+    kind: type[LearnedDetector],
+    detector: DetectorChoice,
+    testbed: TestbedChoice,
+    settings: Any,
+) -> tuple[StatedSetting, ...]:
+    """Return the settings that are not defaults, and who states each of them."""
+    plant, card = plant_name(testbed), kind.card
+    ours, own = card.ours.get(plant, ()), detector.settings_on(testbed.label)
+    by_paper: Mapping[str, Any] = {}
+    if plan.evaluation.protocol is Protocol.PAPER:
+        by_paper = card.paper_protocol.settings.get(plant, {})
+    official = kind.official if plan.preset_of(detector) == "official" else {}
+
+    def origin(name: str) -> SettingOrigin | None:
+        if name in own:
+            return SettingOrigin.PLAN
+        if name in by_paper:
+            return SettingOrigin.PAPER
+        if name in card.settings.get(plant, {}):
+            return SettingOrigin.OURS if name in ours else SettingOrigin.AUTHORS
+        return SettingOrigin.AUTHORS if name in official else None
+
+    stated = [
+        StatedSetting(name=field.name, value=getattr(settings, field.name), origin=one)
+        for field in fields(settings)
+        if (one := origin(field.name)) is not None
+    ]
+    preset = plan.preset_of(detector)
+    if preset != "export":
+        whose = SettingOrigin.PLAN if detector.preset else SettingOrigin.PAPER
+        stated.insert(0, StatedSetting(name="preset", value=preset, origin=whose))
+    return tuple(stated)
+
+
+def check_rows(plan: StudyPlan) -> list[str]:
+    """Return for each contradiction between testbeds and detectors what is wrong."""
+    problems = []
+    for testbed in plan.testbeds:
+        for detector in plan.detectors:
+            try:
+                _pair(plan, testbed, detector)
+            except StreamError as error:
+                problems.append(str(error))
+    return problems

@@ -4,7 +4,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -28,9 +28,15 @@ from sightline.study.cell import (
     cell_name,
 )
 from sightline.study.collect import Study, check_folder, gather_study
-from sightline.study.execute_cell import code_version, new_detector
+from sightline.study.execute_cell import (
+    CellRun,
+    code_version,
+    new_detector,
+    processes_that_fit,
+    run_locally,
+    run_on_cluster,
+)
 from sightline.study.plan import DetectorChoice, StudyPlan, TestbedChoice
-from sightline.study.pools import processes_that_fit, run_locally, run_on_cluster
 from sightline.testbeds import open_testbed
 
 # Called with the board whenever the status of a cell changes.
@@ -112,77 +118,31 @@ def run_study(
     cells_cache = Cache(out / "cache" if cache is None else cache)
     timeout_s = plan.cell_timeout_s if cell_timeout_s is None else cell_timeout_s
     with sole_writer(out), interrupts() as interrupted:
-        return _run(
-            plan,
-            out,
-            cells_cache,
-            _Places(workers, cluster, timeout_s, interrupted),
-            overwrite,
-            progress,
-            watch,
-            audited,
-        )
-
-
-@dataclass(frozen=True)
-class _Places:
-    """Where the cells of a study run, for how long, and what stops them."""
-
-    workers: int | None
-    cluster: str | None
-    timeout_s: float | None
-    interrupted: Callable[[], None]
-
-
-def _run(
-    plan: StudyPlan,
-    out: Path,
-    cells_cache: Cache,
-    places: _Places,
-    overwrite: bool,
-    progress: Progress,
-    watch: BoardWatcher,
-    audited: AuditWatcher,
-) -> Study:
-    """Run a study whose folder is held; see `run_study`."""
-    check_folder(names_of(plan), out, overwrite=overwrite)
-    testbeds = open_testbeds(plan, cells_cache, progress, audited)
-    cells = cells_of(plan, testbeds)
-    board = Board(cells)
-    waiting = [cell for cell in cells if not cells_cache.is_done(cell)]
-    for cell in cells:
-        if cell not in waiting:
-            board.mark_cached(cell)
-    watch(board)
-
-    def update(cell: Cell, step_or_outcome: Step | CellOutcome) -> None:
-        board.update(cell, step_or_outcome)
+        check_folder(names_of(plan), out, overwrite=overwrite)
+        testbeds = open_testbeds(plan, cells_cache, progress, audited)
+        cells = cells_of(plan, testbeds)
+        board = Board(cells)
+        waiting = [cell for cell in cells if not cells_cache.is_done(cell)]
+        for cell in cells:
+            if cell not in waiting:
+                board.mark_cached(cell)
         watch(board)
 
-    folder, stop = cells_cache.folder, places.interrupted
-    if places.cluster is not None:
-        run_on_cluster(
-            waiting,
-            folder,
-            places.cluster,
-            update,
-            board,
-            timeout_s=places.timeout_s,
-            interrupted=stop,
+        def update(cell: Cell, step_or_outcome: Step | CellOutcome) -> None:
+            board.update(cell, step_or_outcome)
+            watch(board)
+
+        run = CellRun(waiting, cells_cache.folder, update, timeout_s, interrupted)
+        if cluster is not None:
+            run_on_cluster(run, cluster, board)
+        else:
+            largest = max(testbed.n_bytes for testbed in testbeds.values())
+            board.n_slots = workers or processes_that_fit(largest)
+            run_locally(run, board.n_slots)
+        interrupted()
+        return gather_study(
+            plan, testbeds, cells, board.failed, cells_cache, out, progress
         )
-    else:
-        largest = max(testbed.n_bytes for testbed in testbeds.values())
-        board.n_slots = places.workers or processes_that_fit(largest)
-        run_locally(
-            waiting,
-            folder,
-            board.n_slots,
-            update,
-            timeout_s=places.timeout_s,
-            interrupted=stop,
-        )
-    stop()
-    return gather_study(plan, testbeds, cells, board.failed, cells_cache, out, progress)
 
 
 @contextmanager
@@ -246,45 +206,38 @@ def open_testbeds(
         If a testbed cannot be opened, no row of its train is normal, or it is a plant
         of the user with an error that ``plant.toml`` does not accept.
     """
-    return {
-        choice.label: _open_testbed(choice, cache, progress, audited)
-        for choice in plan.testbeds
-    }
-
-
-def _open_testbed(
-    choice: TestbedChoice,
-    cache: Cache | None,
-    progress: Progress,
-    audited: AuditWatcher,
-) -> RecordedTestbed:
-    """Open one testbed; every error names its table in the plan."""
-    at = f"[testbeds.{choice.label}]"
-    try:
-        testbed = open_testbed(
-            choice.testbed,
-            choice.root,
-            cache=choice.cache,
-            progress=progress,
-            **choice.options,
-        )
-    except SightlineError as error:
-        raise type(error)(f"{at}: {error}") from error
-    except TypeError as error:
-        raise StreamError(f"{at} has an option of a wrong type ({error}).") from error
-    if (np.asarray(testbed.train.labels) != NORMAL).all():
-        raise StreamError(f"{at}: no row of train is normal.")
-    audit = audit_of(testbed, progress)
-    errors = refused(testbed, audit)
-    # The error below says the first of them.
-    rest = tuple(one for one in audit.findings if one not in errors[:1])
-    audited(choice.label, replace(audit, findings=rest))
-    if errors:
-        raise FileError(f"{at}: {refusal(errors[0])}")
-    if cache is None:
-        return RecordedTestbed.of(testbed, audit)
-    progress(Step(StepKind.WRITING, detail=choice.label))
-    return cache.add_testbed(testbed, audit)
+    testbeds = {}
+    for choice in plan.testbeds:
+        # Every error names the table of the plan.
+        at = f"[testbeds.{choice.label}]"
+        try:
+            testbed = open_testbed(
+                choice.testbed,
+                choice.root,
+                cache=choice.cache,
+                progress=progress,
+                **choice.options,
+            )
+        except SightlineError as error:
+            raise type(error)(f"{at}: {error}") from error
+        except TypeError as error:
+            wrong = f"{at} has an option of a wrong type ({error})."
+            raise StreamError(wrong) from error
+        if (np.asarray(testbed.train.labels) != NORMAL).all():
+            raise StreamError(f"{at}: no row of train is normal.")
+        audit = audit_of(testbed, progress)
+        errors = refused(testbed, audit)
+        # The error below says the first of them.
+        rest = tuple(one for one in audit.findings if one not in errors[:1])
+        audited(choice.label, replace(audit, findings=rest))
+        if errors:
+            raise FileError(f"{at}: {refusal(errors[0])}")
+        if cache is None:
+            testbeds[choice.label] = RecordedTestbed.of(testbed, audit)
+            continue
+        progress(Step(StepKind.WRITING, detail=choice.label))
+        testbeds[choice.label] = cache.add_testbed(testbed, audit)
+    return testbeds
 
 
 def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[Cell]:

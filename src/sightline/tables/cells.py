@@ -127,11 +127,17 @@ def columns_called(role: str, columns: Sequence[str]) -> list[str]:
 
 # A column of words has at most this many different ones.
 MOST_WORDS = 12
-# What historians write where there is no value; compared without case.
-MISSING = frozenset(
+# What stands for an empty cell; compared without case.
+EMPTY = frozenset(
     {
         *("", "-", "--", "---", "?", "*", "n/a", "#n/a", "na", "nan", "nil", "none"),
-        *("null", "(null)", "<null>", "bad", "bad input", "bad data", "bad quality"),
+        *("null", "(null)", "<null>", "missing"),
+    }
+)
+# What historians write where there is no value: also that the source is bad.
+MISSING = EMPTY | frozenset(
+    {
+        *("bad", "bad input", "bad data", "bad quality"),
         *("no data", "no value", "no sample", "no result", "i/o timeout", "io timeout"),
         *("configure", "pt created", "scan off", "scan timeout", "comm fail", "failed"),
         *("not connected", "not connect", "out of serv", "intf shut", "calc failed"),
@@ -143,7 +149,8 @@ MISSING = frozenset(
             "access denied",
         ),
         *("over range", "under range", "#value!", "#ref!", "#div/0!", "#name?"),
-        *("digital state", "missing", "no good data", "no good data for calculation"),
+        *("digital state", "no good data", "no good data for calculation"),
+        *("inp outrange", "ausfall", "#ausfall", "störung", "gestört", "ungültig"),
     }
 )
 # Words of two states, 0 and 1.

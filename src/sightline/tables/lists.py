@@ -5,8 +5,6 @@ A list is CSV in any usual form, or the first sheet of an Excel file.
 
 import csv
 import re
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, timedelta
 from enum import StrEnum
@@ -18,14 +16,11 @@ import numpy as np
 from sightline.data.arrays import require
 from sightline.data.segments import Incident
 from sightline.errors import FileError
-from sightline.files import brief, check_unpacked, damage, reading
+from sightline.files import brief, reading
 from sightline.tables.stamps import iso_dates
-from sightline.tables.text_tables import decoded
+from sightline.tables.text_tables import EXCEL, check_workbook, decoded
 from sightline.text import from_csv_cell, names, plural
 
-EXCEL = (".xlsx", ".xls", ".xlsm")
-_NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-_AGAIN = "it may be damaged; save it again, or save it as CSV"
 ReadTime = Callable[[str, str, int], float]
 # Alternative names for the columns of a list of attacks.
 _ALIASES = {
@@ -153,31 +148,6 @@ def _text(path: Path) -> list[tuple[int, list[str]]]:
         raise FileError(
             f"{path}: cannot be read as a list ({brief(error)}): save it as CSV."
         ) from error
-
-
-def check_workbook(path: Path) -> None:
-    """Raise `FileError` unless a path is a file that can be read as a workbook.
-
-    The library that reads workbooks waits for a pipe, and unpacks whatever is packed.
-
-    Raises
-    ------
-    FileError
-        If it is no ordinary file, cannot be read, is damaged, or unpacks to more than
-        `check_unpacked` allows.
-    """
-    length = 0
-    # Not with a header that says how much is in it: what is in it counts.
-    with reading(path), damage(f"{path}: cannot be unpacked", *_NO_ZIP, advice=_AGAIN):
-        with path.open("rb") as file:
-            if file.read(2) != b"PK":
-                return  # the format of Excel before 2007, which is not packed
-        with zipfile.ZipFile(path) as archive:
-            for part in archive.infolist():
-                with archive.open(part) as member:
-                    while piece := member.read(1 << 20):
-                        length += len(piece)
-                        check_unpacked(path, length)
 
 
 def _excel(path: Path) -> list[tuple[int, list[str]]]:

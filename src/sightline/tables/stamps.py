@@ -9,6 +9,7 @@ nanoseconds since 1970, days since 1900 (Excel), or digits such as 2026111508300
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,6 +108,7 @@ def seconds_from(
     time_format: str | None = None,
     series: Any = None,
     place_of: Callable[[int], str] = _data_row,
+    may_skip: bool = False,
 ) -> Seconds:
     """Return a column of time stamps as seconds since 1970.
 
@@ -130,6 +132,8 @@ def seconds_from(
         counts within each.
     place_of : callable
         Takes a row, counted from 0, and returns it in words, for messages.
+    may_skip : bool
+        Return nan for a time that the clock skipped in spring, instead of refusing it.
 
     Returns
     -------
@@ -172,8 +176,19 @@ def seconds_from(
         return Seconds(_seconds(column.dt.convert_time_zone("UTC")), True, notices)
     if zone is None:
         return Seconds(_seconds(column), False, notices)
-    placed = _in_zone(column, check_zone(zone, path), path, series, place_of)
-    return Seconds(_seconds(placed), True, notices)
+    placed = _in_zone(column, check_zone(zone, path), series)
+    skipped = placed.is_null()
+    if skipped.any() and not may_skip:
+        first = int(skipped.arg_max() or 0)
+        raise FileError(
+            f"{path}: {column[first]} ({place_of(first)}) does not exist in {zone}, "
+            "because clocks were set forward over it: the stamps are in another zone, "
+            "or in none."
+        )
+    seconds = _seconds(placed.fill_null(datetime(1970, 1, 1, tzinfo=UTC)))
+    if skipped.any():
+        seconds = np.where(skipped.to_numpy(), np.nan, seconds)
+    return Seconds(seconds, True, notices)
 
 
 def seconds_of_cell(
@@ -496,10 +511,8 @@ def iso_dates(cells: Sequence[str]) -> list[str]:
     ]
 
 
-def _in_zone(
-    column: Any, zone: str, path: object, series: Any, place_of: Callable[[int], str]
-) -> Any:
-    """Return stamps of a zone's clock as UTC; refuse times that the clock skipped."""
+def _in_zone(column: Any, zone: str, series: Any) -> Any:
+    """Return stamps of a zone's clock as UTC; null for times that the clock skipped."""
     import polars as pl
 
     is_second = _is_repeated_hour(column.to_physical().to_numpy(), series)
@@ -509,13 +522,6 @@ def _in_zone(
             zone, ambiguous=pl.col("which"), non_existent="null"
         )
     )["t"]
-    if placed.null_count():
-        row = int(placed.is_null().arg_max() or 0)
-        raise FileError(
-            f"{path}: {column[row]} ({place_of(row)}) does not exist in {zone}, "
-            "because clocks were set forward over it: the stamps are in another zone, "
-            "or in none."
-        )
     return placed.dt.convert_time_zone("UTC")
 
 

@@ -1,4 +1,4 @@
-"""Read a table that someone exported: CSV and its relatives, or Parquet.
+"""Read a table that someone exported: CSV and its relatives, Parquet, or Excel.
 
 Encoding, separator, header and decimal sign are found in the first 64 kB. A plain
 UTF-8 file then goes to polars as it is; other encodings, packed files and files with
@@ -7,6 +7,8 @@ other line ends are first brought to UTF-8 in memory.
 
 import csv
 import re
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -16,9 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import Ints
+from sightline.data.arrays import Ints, require
 from sightline.errors import FileError
-from sightline.files import brief, check_ordinary, reading, unpacked
+from sightline.files import (
+    brief,
+    check_ordinary,
+    check_unpacked,
+    damage,
+    reading,
+    unpacked,
+)
 from sightline.tables.cells import columns_called, is_unit, name_and_unit
 from sightline.text import names as listed
 from sightline.text import plural
@@ -29,6 +38,9 @@ _HEAD_LINES = 200
 _INFER_ROWS = 10_000
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 PARQUET = (".parquet", ".pq")
+EXCEL = (".xlsx", ".xls", ".xlsm")
+_NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
+AGAIN = "it may be damaged; save it again, or save it as CSV"
 TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz", ".gz")
 _COMMENTS = ("#", "//")
 _BLANK = " \t\r\ufeff"
@@ -103,16 +115,17 @@ class _TextForm:
 
 def is_table(path: Path) -> bool:
     """Return whether a file has the ending of a table, in any case."""
-    return path.name.lower().endswith((*PARQUET, *TEXT))
+    return path.name.lower().endswith((*PARQUET, *TEXT, *EXCEL))
 
 
 def read_table(path: Path, *, least_columns: int = 1) -> ExportedTable:
-    """Read a table: CSV, TSV or Parquet; text in any usual form.
+    """Read a table: CSV, TSV, Parquet or Excel; text in any usual form.
 
     Parameters
     ----------
     path : Path
-        ``.parquet``, ``.csv``, ``.txt``, ``.tsv`` in any case, and text packed by gzip.
+        ``.parquet``, ``.xlsx``, ``.csv``, ``.txt``, ``.tsv`` in any case, and text
+        packed by gzip.
         Text is UTF-8, UTF-16 or else cp1252, separated by comma, semicolon, tab or
         ``|``. Lines before the header and rows of units below it are left out.
     least_columns : int
@@ -129,12 +142,86 @@ def read_table(path: Path, *, least_columns: int = 1) -> ExportedTable:
             raise FileError(f"{path}: is empty.")
         if path.suffix.lower() in PARQUET:
             return _named(_parquet(path), path)
+        if path.suffix.lower() in EXCEL:
+            return _read_workbook(path, least_columns)
         if not is_table(path):
             raise FileError(
                 f"{path}: is neither .csv nor .parquet; a table must be one of them."
             )
         text, encoding = _text_of(path)
         return _read_text(path, text, encoding, least_columns)
+
+
+def check_workbook(path: Path) -> None:
+    """Raise `FileError` unless a path is a file that can be read as a workbook.
+
+    The library that reads workbooks waits for a pipe, and unpacks whatever is packed.
+
+    Raises
+    ------
+    FileError
+        If it is no ordinary file, cannot be read, is damaged, or unpacks to more than
+        `check_unpacked` allows.
+    """
+    length = 0
+    # Not with a header that says how much is in it: what is in it counts.
+    with reading(path), damage(f"{path}: cannot be unpacked", *_NO_ZIP, advice=AGAIN):
+        with path.open("rb") as file:
+            if file.read(2) != b"PK":
+                return  # the format of Excel before 2007, which is not packed
+        with zipfile.ZipFile(path) as archive:
+            for part in archive.infolist():
+                with archive.open(part) as member:
+                    while piece := member.read(1 << 20):
+                        length += len(piece)
+                        check_unpacked(path, length)
+
+
+def _read_workbook(path: Path, least_columns: int) -> ExportedTable:
+    """Return the first sheet of an Excel file that holds anything.
+
+    Its cells are read like those of a text table, so that titles above the header,
+    units below it, decimal commas and words are understood in the same way.
+
+    Raises
+    ------
+    FileError
+        If no sheet holds anything, or as `read_table`.
+    """
+    import polars as pl
+
+    fastexcel = require("fastexcel", extra="excel", caller=f"{path}: Excel")
+    check_workbook(path)
+    with damage(
+        f"{path}: cannot be read as an Excel table", Exception, advice="save it as CSV"
+    ):
+        book = fastexcel.read_excel(path)
+        frames = {
+            name: book.load_sheet(name, header_row=None, dtypes="string").to_polars()
+            for name in book.sheet_names
+        }
+    filled = [name for name, frame in frames.items() if frame.height]
+    if not filled:
+        raise FileError(f"{path}: is empty.")
+    frame = frames[filled[0]]
+    if any(frame[c].str.contains(_CERTAIN_COMMA.pattern).any() for c in frame.columns):
+        comma = pl.all().str.replace(r"^\s*(-?\d+),(\d+)\s*$", "${1}.${2}")
+        frame = frame.with_columns(comma)
+    # Rows above the header end with their last cell, as in a text.
+    n_cells = frame.select(pl.sum_horizontal(pl.all().is_not_null())).to_series()
+    header = int((n_cells * 2 > frame.width).arg_max() or 0)
+    titles = [
+        ";".join(f'"{cell}"' for cell in row if cell) for row in frame[:header].rows()
+    ]
+    body = frame[header:].write_csv(separator=";", include_header=False)
+    text = "".join(f"{title}\n" for title in titles) + body
+    table = _read_text(path, text.encode(), f"sheet {filled[0]!r}", least_columns)
+    if len(filled) > 1:
+        other = f"{path.name}: only the sheet {filled[0]!r} was read, not "
+        table = replace(
+            table, notices=(*table.notices, f"{other}{listed(filled[1:], 4)}.")
+        )
+    return replace(table, form=f"Excel, sheet {filled[0]!r}")
 
 
 def _read_text(

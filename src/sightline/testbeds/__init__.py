@@ -15,50 +15,51 @@
 To add a testbed: write a module with a `Reader`, list it in `sightline.plugins` and in
 the entry points of pyproject.toml, and put its card into ``cards.toml``, its tags into
 ``tags.csv`` and its attack list into ``attack_lists/``. A simulated one: write a
-package with `simulate`, `read_scenario` and `write_simulation`, and list it there.
+module with `simulate`, `read_scenario` and `write_simulation`, and list it there.
 """
 
 import inspect
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sightline import plugins
+from sightline.data.arrays import ATTACK
 from sightline.data.downsampling import (
     TrainDecimals,
     train_rounded_like,
     without_shared_time,
 )
 from sightline.data.downsampling import preset as preset_named
-from sightline.errors import FileError, StreamError
+from sightline.data.segments import run_bounds
+from sightline.errors import FileError, SightlineError, StreamError
 from sightline.plugins import Registry
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.testbeds.base import LabelSource, Reader, Testbed, TestbedCard, card_of
+from sightline.testbeds.base import (
+    MOST_NAMES,
+    LabelSource,
+    ParsedPart,
+    Reader,
+    ReleasePart,
+    Testbed,
+    TestbedCard,
+    card_of,
+)
+from sightline.testbeds.copies import Copies
+from sightline.testbeds.csv_reader import SourceFile, find_files
 from sightline.testbeds.own_plant import read_folder
-from sightline.text import names
+from sightline.text import did_you_mean, names
 
 if TYPE_CHECKING:
     from sightline.testbeds.twin.simulation import Simulation
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
-
-from sightline.data.arrays import ATTACK
-from sightline.data.segments import run_bounds
-from sightline.errors import SightlineError
-from sightline.testbeds.base import MOST_NAMES, ParsedPart, ReleasePart
-from sightline.testbeds.copies import Copies
-from sightline.testbeds.csv_reader import SourceFile, find_files
-from sightline.text import did_you_mean
-
 __all__ = [
     "READERS",
     "SIMULATED",
-    "WATERWORKS",
     "Testbed",
     "TestbedCard",
     "list_testbeds",
@@ -68,30 +69,31 @@ __all__ = [
 ]
 
 
-def _reader(name: str, kind: Any) -> Reader:
-    """Return the reader that a package registers; `TypeError` if it is none."""
-    reader: Reader = kind()
-    if not isinstance(reader.card, TestbedCard) or reader.card.name != name:
+def _with_card(name: str, testbed: Any) -> Any:
+    """Return what a package registers; `TypeError` if it has no card of that name."""
+    if not isinstance(testbed.card, TestbedCard) or testbed.card.name != name:
         raise TypeError(f"it has no card of {name!r}")
-    return reader
+    return testbed
 
 
-def _simulated_plant(name: str, plant: ModuleType) -> ModuleType:
+def _simulated_plant(name: str, plant: Any) -> ModuleType:
     """Return the module of a simulated plant; `TypeError` if it is none."""
     if name not in plugins.OURS[plugins.TESTBEDS]:
-        if not isinstance(plant.card, TestbedCard) or plant.card.name != name:
-            raise TypeError(f"it has no card of {name!r}")
+        _with_card(name, plant)
     if not callable(plant.simulate):
         raise TypeError("its `simulate` is no function")
-    return plant
+    return plant  # type: ignore[no-any-return]
 
 
 # A class reads files, a module simulates.
-READERS = Registry(plugins.TESTBEDS, _reader, lambda entry: ":" in entry.value)
+READERS: Registry[Reader] = Registry(
+    plugins.TESTBEDS,
+    lambda name, kind: _with_card(name, kind()),
+    lambda entry: ":" in entry.value,
+)
 SIMULATED = Registry(
     plugins.TESTBEDS, _simulated_plant, lambda entry: ":" not in entry.value
 )
-WATERWORKS = card_of("waterworks")
 
 
 def list_testbeds() -> tuple[TestbedCard, ...]:
@@ -225,6 +227,10 @@ def open_testbed(
             *source, labels=labels, strict=strict, cache=cache, progress=progress
         )
         decimals = decimals or source[0].train_decimals
+    known = next((card for card in list_testbeds() if card.name == testbed.name), None)
+    if known is not None and known.label_slop_s is not None:
+        slop = replace(testbed.test, label_slop_s=known.label_slop_s)
+        testbed = replace(testbed, test=slop)
     if decimals is TrainDecimals.AS_TEST:
         train, rounding = train_rounded_like(testbed.train, testbed.test)
         for notice in rounding:
@@ -397,16 +403,15 @@ def simulation_of(
     if isinstance(options.get("scenario"), str | Path):
         where = {key: options[key] for key in ("network",) if key in options}
         options["scenario"] = plant.read_scenario(options["scenario"], **where)
-    checks: list[tuple[str, Any, str]] = [
-        ("quick", bool, "true or false"),
-        ("recovery_labels", bool, "true or false"),
-    ]
+    checks: dict[str, tuple[type, str]] = dict.fromkeys(
+        ("quick", "recovery_labels"), (bool, "true or false")
+    )
     if "scenario" in known:
         wanted = "a scenario or the path of its table"
-        checks.insert(0, ("scenario", plant.Scenario, wanted))
+        checks["scenario"] = (plant.Scenario, wanted)
     if "drift" in known:
-        checks.append(("drift", plant.Drift, "a drift such as 'mild'"))
-    for option, kind, wanted in checks:
+        checks["drift"] = (plant.Drift, "a drift such as 'mild'")
+    for option, (kind, wanted) in checks.items():
         value = options.get(option)
         if value is not None and not isinstance(value, kind):
             raise StreamError(f"`{option}` must be {wanted}; got {value!r}.")
@@ -484,14 +489,32 @@ def open_parts(
     folder = Path(root).expanduser()
     files = find_files(folder)
     recognised = _recognised(reader, files)
-    release, notices = _chosen(reader, folder, files, recognised, release)
-    needed = reader.needed(release)
+    complete = _complete(reader, recognised)
+    notices = []
+    chosen = release
+    if release is not None:
+        by_name = {known.lower(): known for known in reader.card.releases}
+        if (chosen := by_name.get(release.lower())) is None:
+            raise FileError(
+                f"{reader.card.title} has no release {release!r}; "
+                f"{did_you_mean(release, reader.card.releases)}"
+            )
+    elif complete:
+        chosen = complete[0]
+        if len(complete) > 1:
+            notices.append(
+                f"The folder holds the releases {names(complete)}; {chosen} was read: "
+                f"choose another with release={complete[1]!r}."
+            )
+    if chosen is None or chosen not in complete:
+        raise _incomplete(reader, folder, files, recognised, chosen)
+    needed = reader.needed(chosen)
     copies = Copies(folder, use_cache=use_cache)
     parts = []
     for done, name in enumerate(needed):
         progress(Step(StepKind.READING, done, len(needed), name))
         part, *twins = [
-            p for p in recognised if p.name == name and release in p.releases
+            p for p in recognised if p.name == name and chosen in p.releases
         ]
         if twins:
             others = [twin.file.place for twin in twins]
@@ -505,7 +528,7 @@ def open_parts(
     if announcement := copies.finish():
         progress(Step(StepKind.NOTICE, detail=announcement))
     return Opened(
-        release=release,
+        release=chosen,
         parts=tuple(parts),
         notices=tuple(notices),
         departures=tuple(text for part in parts for text in _departures(part)),
@@ -544,71 +567,25 @@ def _missing(reader: Reader, parts: Sequence[ReleasePart], release: str) -> list
     return [name for name in reader.needed(release) if name not in have]
 
 
-def _chosen(
-    reader: Reader,
-    folder: Path,
-    files: Sequence[SourceFile],
-    parts: Sequence[ReleasePart],
-    wanted: str | None,
-) -> tuple[str, list[str]]:
-    """Return the release to read, and notices about the choice.
-
-    Parameters
-    ----------
-    reader, folder, files, parts
-        The testbed, the folder, all files in it, and those that were recognised.
-    wanted : str, optional
-        A release in upper or lower case; else the first that is complete.
-
-    Raises
-    ------
-    FileError
-        If the wanted release is unknown, or it, or every release, lacks a part.
-    """
-    card = reader.card
-    if wanted is not None:
-        by_name = {release.lower(): release for release in card.releases}
-        if wanted.lower() not in by_name:
-            raise FileError(
-                f"{card.title} has no release {wanted!r}; "
-                f"{did_you_mean(wanted, card.releases)}"
-            )
-        wanted = by_name[wanted.lower()]
-        if _missing(reader, parts, wanted):
-            raise _incomplete(reader, folder, files, parts, wanted)
-        return wanted, []
-    complete = _complete(reader, parts)
-    if not complete:
-        # The release of which the largest share is present is the likely one.
-        share = {
-            release: len(_missing(reader, parts, release)) / len(reader.needed(release))
-            for release in card.releases
-        }
-        raise _incomplete(
-            reader, folder, files, parts, min(share, key=share.__getitem__)
-        )
-    notices = []
-    if len(complete) > 1:
-        notices.append(
-            f"The folder holds the releases {names(complete)}; {complete[0]} was read: "
-            f"choose another with release={complete[1]!r}."
-        )
-    return complete[0], notices
-
-
 def _incomplete(
     reader: Reader,
     folder: Path,
     files: Sequence[SourceFile],
     parts: Sequence[ReleasePart],
-    release: str,
+    wanted: str | None,
 ) -> FileError:
     """Return the error for a release with missing parts.
 
     The message gives the most likely cause: a known damaged copy, an Excel file that
     cannot be opened, a Git LFS pointer, or else simply the names of the missing parts.
+    If no release is wanted, that of which the largest share is present is the likely
+    one.
     """
     card = reader.card
+    release = wanted or min(
+        card.releases,
+        key=lambda r: len(_missing(reader, parts, r)) / len(reader.needed(r)),
+    )
     missing = names(_missing(reader, parts, release), MOST_NAMES)
     damaged = [part for part in parts if not part.releases]
     if damaged:
@@ -646,8 +623,7 @@ def _departures(read: ParsedPart) -> list[str]:
     that are unknown are not compared.
     """
     expected, parsed, path = read.part.expected, read.parsed, read.part.file.path
-    texts = []
-    n_rows = len(parsed.values)
+    texts, n_rows = [], len(parsed.values)
     if expected.rows is not None and n_rows != expected.rows:
         is_short = n_rows < expected.rows
         likely = "it seems cut short" if is_short else "it is another edition"
@@ -656,18 +632,16 @@ def _departures(read: ParsedPart) -> list[str]:
             f"{expected.rows:,}; {likely}: copy it again from its source, or read it "
             "as it is with strict=False."
         )
-    if parsed.labels is None:
-        return texts
-    is_attack = parsed.labels == ATTACK
-    counts = {
-        "attack rows": (int(is_attack.sum()), expected.attack_rows),
-        "attack runs": (len(run_bounds(is_attack)[0]), expected.attack_runs),
-    }
-    texts.extend(
+    counts = []
+    if parsed.labels is not None:
+        is_attack = parsed.labels == ATTACK
+        counts += [("attack rows", int(is_attack.sum()), expected.attack_rows)]
+        n_runs = len(run_bounds(is_attack)[0])
+        counts += [("attack runs", n_runs, expected.attack_runs)]
+    return texts + [
         f"{path}: labels {count:,} {what} where {read.part.name} has {known:,}: its "
         "labels were changed; copy it again from its source, or read it as it is with "
         "strict=False."
-        for what, (count, known) in counts.items()
+        for what, count, known in counts
         if known is not None and count != known
-    )
-    return texts
+    ]

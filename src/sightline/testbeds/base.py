@@ -17,7 +17,6 @@ from sightline.data.arrays import (
     ATTACK,
     IGNORED,
     NORMAL,
-    Bools,
     Floats,
     Ints,
     Labels,
@@ -31,6 +30,7 @@ from sightline.data.segments import (
     Span,
     breaks_from_time,
 )
+from sightline.data.validity import Mode
 from sightline.errors import FileError, StreamError
 from sightline.showing import Shown
 from sightline.testbeds import csv_reader
@@ -77,6 +77,8 @@ class TestbedCard:
         What to download or whom to ask.
     step_s : float
         Seconds a row, as measured.
+    label_slop_s : float, optional
+        Seconds by which its labels may begin late or end early; by default 60.
     releases : tuple of str
         Editions of the files, the one that is read by default first; empty if the
         testbed is not read from files.
@@ -92,6 +94,7 @@ class TestbedCard:
     licence: str
     where: str
     step_s: float = 1.0
+    label_slop_s: float | None = None
     releases: tuple[str, ...] = ()
     extra: str = ""
 
@@ -128,6 +131,10 @@ class Testbed(Shown):
         the data.
     words : mapping
         For each tag of words how they were read, such as ``"CLOSED = 0, OPEN = 1"``.
+    holds : mapping of str to float
+        Seconds for which a reading of a tag is held, where they are not the default.
+    mode : Mode, optional
+        When the plant runs, if it says so.
     truth : tuple of KnownEffect
         What each attack does to the recorded values; empty unless it is simulated.
 
@@ -150,6 +157,8 @@ class Testbed(Shown):
     accepts: tuple[str, ...] | None = None
     copies: str = ""
     words: dict[str, str] = field(default_factory=dict)
+    holds: Mapping[str, float] = field(default_factory=dict)
+    mode: Mode | None = None
     truth: tuple[KnownEffect, ...] = ()
 
     __test__ = False
@@ -504,9 +513,7 @@ def hold(
     channels: Sequence[str],
     step_s: float,
     place: str,
-    time: Floats | None = None,
     hold_s: float | Floats = HOLD_S,
-    is_bad: Bools | None = None,
 ) -> tuple[Floats, list[str]]:
     """Fill missing cells with the last value, and return sentences about it.
 
@@ -520,13 +527,8 @@ def hold(
         Names of the columns and of the table, for the sentences.
     step_s : float
         Seconds between rows.
-    time : array of shape (n_rows,), optional
-        Seconds of each row, where rows are not evenly spaced.
     hold_s : float or array of shape (n_channels,)
         The largest age of a value that is carried on.
-    is_bad : array of shape (n_rows, n_channels), optional
-        Missing cells that say the value is no longer known; after one of them a value
-        is carried on until it is `HOLD_S` old, whatever `hold_s` says.
 
     Returns
     -------
@@ -535,15 +537,7 @@ def hold(
     notices : list of str
         How many cells were filled and how many remain missing, by channel.
     """
-    clock = None if time is None else time / step_s
-    filled, counts = forward_fill(
-        values,
-        breaks,
-        most_rows=hold_s / step_s,
-        clock=clock,
-        is_bad=is_bad,
-        most_after_bad=HOLD_S / step_s,
-    )
+    filled, counts = forward_fill(values, breaks, most_rows=hold_s / step_s)
     notices = []
     if counts.any():
         notices.append(
@@ -587,12 +581,9 @@ def still_missing(
             f"{counts_by_channel(early, channels)}."
         )
     if late.any():
-        # A long hold is ended by a bad reading.
-        is_long = float(np.max(hold_s)) > HOLD_S
-        ended = f", or {HOLD_S:g} s at a bad reading" if is_long else ""
         notices.append(
             f"{place}: {counted(int(late.sum()), 'cell', 'has', 'have')} no number, "
-            f"because the last value was more than {hold_words(hold_s)} old{ended}: "
+            f"because the last value was more than {hold_words(hold_s)} old: "
             f"{counts_by_channel(late, channels)}."
         )
     return notices

@@ -41,8 +41,6 @@ _OURS = re.compile(
     rf"(\.{_COPY.pattern})?\{_LOCK}"
 )
 _DIGEST = re.compile(r"[0-9a-f]{16}")
-# Seconds to wait for another process that writes the same entry of the index.
-_LOCK_S = 5.0
 
 
 def copies_folder(root: Path) -> Path | None:
@@ -130,7 +128,12 @@ class Copies:
             return ""
         if self._sizes or self._is_used:
             _ignore_in_git(self._folder)
-            _register(self._folder, self._root)
+            # The index is a convenience: without one, copies are not listed.
+            entry = _entry(self._folder)
+            paths = {"folder": self._folder, "root": self._root}
+            about = {name: str(path.absolute()) for name, path in paths.items()}
+            with suppress(OSError, FileError), staged_file(entry) as partial:
+                partial.write_text(json.dumps(about) + "\n", encoding="utf-8")
         if self._problem:
             what = "not all copies" if self._sizes else "no copy"
             return (
@@ -152,11 +155,22 @@ class Copies:
     ) -> None:
         """Write a copy and remove those of older contents of the file.
 
-        If another process is writing copies here, or has written this one meanwhile,
-        nothing is done.
+        The bytes of a row are one cell of the table; channels and notices are stored in
+        the file's metadata; pages carry checksums. If another process is writing copies
+        here, or has written this one meanwhile, nothing is done.
         """
+        import pyarrow as pa
+        import pyarrow.parquet as pq
         from filelock import FileLock, Timeout
 
+        about = {"channels": parsed.channels, "notices": parsed.notices}
+        values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(values))]
+        row = pa.binary(8 * values.shape[1])
+        rows = pa.FixedSizeBinaryArray.from_buffers(row, len(values), buffers)
+        columns = {"row": rows, "time": parsed.time}
+        if parsed.labels is not None:
+            columns["label"] = parsed.labels
         folder = copy.parent
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -170,7 +184,15 @@ class Copies:
                     if is_copy and older.name.rsplit(".", 3)[0] == stem:
                         older.unlink()
                 with staged_file(copy) as partial:
-                    _write_copy(parsed, partial)
+                    pq.write_table(
+                        pa.table(columns, metadata={"sightline": json.dumps(about)}),
+                        partial,
+                        row_group_size=_GROUP_ROWS,
+                        compression="none",
+                        use_dictionary=False,
+                        write_statistics=False,
+                        write_page_checksum=True,
+                    )
                 self._sizes.append(copy.stat().st_size)
         except Timeout:
             return
@@ -317,24 +339,6 @@ def index_folder() -> Path:
     return user_cache_path("sightline", appauthor=False) / "copies"
 
 
-def _register(folder: Path, root: Path) -> None:
-    """Note in the index that copies were used now; without an index, do nothing."""
-    from filelock import FileLock
-
-    entry = _entry(folder)
-    about = {"folder": str(folder.absolute()), "root": str(root.absolute())}
-    text = json.dumps(about) + "\n"
-    with suppress(OSError, FileError, NotImplementedError):
-        if entry.is_file() and entry.read_text(encoding="utf-8") == text:
-            os.utime(entry)
-            return
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        # `Timeout` is an `OSError`: the process that holds the lock writes the entry.
-        with FileLock(entry.with_suffix(_LOCK), timeout=_LOCK_S):
-            with staged_file(entry) as partial:
-                partial.write_text(text, encoding="utf-8")
-
-
 def _indexed() -> dict[Path, Path]:
     """Return the root of each folder in the index; entries of lost folders go."""
     found = {}
@@ -346,7 +350,6 @@ def _indexed() -> dict[Path, Path]:
                 found[folder] = root
             else:
                 entry.unlink(missing_ok=True)
-                entry.with_suffix(_LOCK).unlink(missing_ok=True)
         except (OSError, ValueError, KeyError, TypeError):
             # The index is a convenience: a damaged entry is written again at next use.
             continue
@@ -409,43 +412,6 @@ def _digest(path: Path) -> str:
 
 
 # ---- one copy ------------------------------------------------------------------------
-
-
-def _write_copy(parsed: ParsedFile, path: Path) -> None:
-    """Write a Parquet copy in which the bytes of a row are one cell of the table.
-
-    Channels and notices are stored in the file's metadata; pages carry checksums.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    about = {"channels": parsed.channels, "notices": parsed.notices}
-    row = pa.binary(8 * max(len(parsed.channels), 1))
-    fields = [pa.field("row", row), pa.field("time", pa.float64())]
-    if parsed.labels is not None:
-        fields.append(pa.field("label", pa.int8()))
-    schema = pa.schema(fields, metadata={"sightline": json.dumps(about)})
-    values = parsed.values if parsed.channels else np.zeros((len(parsed.time), 1))
-    with pq.ParquetWriter(
-        path,
-        schema,
-        compression="none",
-        use_dictionary=False,
-        write_statistics=False,
-        write_page_checksum=True,
-    ) as writer:
-        for start in range(0, len(values), _GROUP_ROWS):
-            rows = slice(start, start + _GROUP_ROWS)
-            block = np.ascontiguousarray(values[rows])
-            arrays = [
-                pa.FixedSizeBinaryArray.from_buffers(
-                    row, len(block), [None, pa.py_buffer(block)]
-                ),
-                pa.array(parsed.time[rows]),
-            ]
-            if parsed.labels is not None:
-                arrays.append(pa.array(parsed.labels[rows]))
-            writer.write_batch(pa.record_batch(arrays, schema=schema))
 
 
 def _read_copy(path: Path) -> ParsedFile | None:

@@ -4,11 +4,11 @@ A table may have any dialect; it is read as numbers, time and text in bounded me
 """
 
 import csv
-import gzip
 import hashlib
 import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -117,28 +117,20 @@ class SourceFile:
                 for row in head.iter_rows()
             )
             return tuple(map(",".join, quoted))
-        with reading(self.path):
-            if self.is_gzip:
-                head = self._unzipped()
-            else:
-                with self.path.open("rb") as file:
-                    head = file.read(_HEAD_BYTES)
-        text = head.decode("utf-8-sig", errors="replace")
-        return tuple(line.rstrip("\r") for line in text.split("\n")[:_HEAD_LINES])
-
-    def _unzipped(self) -> bytes:
-        """Return the first bytes of a packed file, as far as it is intact."""
-        try:
-            with gzip.open(self.path) as file:
-                return file.read(_HEAD_BYTES)
-        except (EOFError, OSError, zlib.error):
+        with reading(self.path), self.path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        if self.is_gzip:
             # A damaged file is recognised by its intact beginning; parsing it later
             # reports the damage. A pointer file is no gzip file at all.
-            packed = self.path.read_bytes()[:_HEAD_BYTES]
-            try:
-                return zlib.decompressobj(wbits=31).decompress(packed)
-            except zlib.error:
-                return packed
+            packed, text = head, b""
+            with suppress(zlib.error):
+                while packed and len(text) < _HEAD_BYTES:  # it may have several members
+                    member = zlib.decompressobj(wbits=31)
+                    text += member.decompress(packed, _HEAD_BYTES)
+                    packed = member.unused_data
+            head = text or head
+        lines = head.decode("utf-8-sig", errors="replace").split("\n")
+        return tuple(line.rstrip("\r") for line in lines[:_HEAD_LINES])
 
     @property
     def is_pointer(self) -> bool:
@@ -313,8 +305,18 @@ def read_cells(
         rows = file.frame.slice(layout.header_line + 1)
         rows = rows.rename(dict(zip(rows.columns, layout.columns, strict=True)))
         return _from_text(rows, file, numbers, texts, missing)
-    _check_last_line(file, layout)
     columns = layout.columns
+    if not file.is_gzip:  # gzip notices this itself
+        with reading(file.path), file.path.open("rb") as lines:
+            lines.seek(max(0, lines.seek(0, 2) - _TAIL_BYTES))
+            tail = lines.read().decode("utf-8", errors="replace").rstrip("\r\n")
+        n_cells = len(cells(tail.rpartition("\n")[2], layout.separator))
+        if n_cells < len(columns):
+            raise FileError(
+                f"{file.path}: ends in the middle of a row, after {n_cells} of "
+                f"{len(columns)} columns: it was cut short; copy it again from its "
+                "source."
+            )
     try:
         try:
             schema = {c: pl.Float64 if c in numbers else pl.String for c in columns}
@@ -333,23 +335,6 @@ def read_cells(
             f"{file.path}: cannot be read as a table ({brief(error)}): it may be "
             "damaged or cut short; copy it again from its source."
         ) from error
-
-
-def _check_last_line(file: SourceFile, layout: Layout) -> None:
-    """Refuse a file that ends in the middle of a row (gzip notices this itself)."""
-    if file.is_gzip:
-        return
-    with reading(file.path), file.path.open("rb") as lines:
-        lines.seek(max(0, lines.seek(0, 2) - _TAIL_BYTES))
-        tail = lines.read().decode("utf-8", errors="replace").rstrip("\r\n")
-    last = tail.rpartition("\n")[2]
-    n_cells = len(cells(last, layout.separator))
-    if n_cells < len(layout.columns):
-        raise FileError(
-            f"{file.path}: ends in the middle of a row, after {n_cells} of "
-            f"{len(layout.columns)} columns: it was cut short; copy it again from its "
-            "source."
-        )
 
 
 def _scanned(
@@ -474,10 +459,9 @@ def seconds_of_text(
     """
     stripped = texts.str.strip_chars()
     for form in formats:
-        for parse in (_by_the_minute, _one_by_one):
-            times = parse(stripped, form)
-            if times is not None:
-                return times
+        times = stripped.str.to_datetime(form, time_unit="ms", strict=False)
+        if not times.has_nulls():
+            return np.asarray(times.to_physical().to_numpy() / 1000.0)
     first = stripped.str.to_datetime(formats[0], time_unit="ms", strict=False)
     row = int(first.is_null().arg_max() or 0)
     problem = "is empty" if texts[row] is None else f"is {texts[row]!r:.60}"
@@ -489,41 +473,3 @@ def seconds_of_text(
         f"{file.path}: column {column!r} must hold time stamps like {example!r}; data "
         f"row {row + 1} {problem}.{advice if row == len(texts) - 1 else ''}"
     )
-
-
-# How many characters follow the seconds, by the end of a format.
-_AFTER_SECONDS = {"%S": 0, "%S %p": 3, "%S%.3f %p": 7}
-
-
-def _by_the_minute(texts: Any, form: str) -> Floats | None:
-    """Parse one stamp of each minute and add the seconds; None if one does not fit.
-
-    This is six times faster than parsing every stamp.
-    """
-    import polars as pl
-
-    after = next((n for end, n in _AFTER_SECONDS.items() if form.endswith(end)), None)
-    if after is None or not len(texts) or texts.has_nulls():
-        return None
-    within = texts.str.slice(-after - 2, 2).cast(pl.Float64, strict=False)
-    begins = pl.Series([True]).append(
-        (texts.str.head(-after - 2) != texts.str.head(-after - 2).shift(1))[1:]
-    )
-    if after:
-        ends = texts.str.tail(after)
-        begins = begins | (ends != ends.shift(1)).fill_null(True)
-    starts = begins.arg_true().to_numpy()
-    minutes = _one_by_one(texts.gather(starts), form)
-    seconds = within.to_numpy()
-    if minutes is None or within.has_nulls() or (seconds >= 60).any():
-        return None
-    lengths = np.diff(np.append(starts, len(texts)))
-    return np.asarray(np.repeat(minutes - seconds[starts], lengths) + seconds)
-
-
-def _one_by_one(texts: Any, form: str) -> Floats | None:
-    """Parse each stamp by itself; None if one does not fit."""
-    times = texts.str.to_datetime(form, time_unit="ms", strict=False)
-    if times.has_nulls():
-        return None
-    return np.asarray(times.to_physical().to_numpy() / 1000.0)

@@ -19,19 +19,12 @@ See docs/testbeds.md for where the facts come from.
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, Floats, Labels
+from sightline.data.arrays import ATTACK, Labels
 from sightline.data.downsampling import without_attacks
-from sightline.data.segments import (
-    Attack,
-    ListedAttack,
-    attacks_at,
-    labels_of,
-    segments_of,
-)
+from sightline.data.segments import Attack, attacks_at, labels_of, segments_of
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
 from sightline.testbeds.base import attack_table
@@ -93,25 +86,17 @@ class Hai(base.Reader):
         )
         if layout is not None and len(layout.columns) == 2:
             # Its name says which test file it belongs to.
-            name = named and f"label-test{named[3]}"
-            is_part = name in _files_of("23.05")
-            return _part(name, "23.05", file, layout) if name and is_part else None
+            name = f"label-test{named[3]}" if named else ""
+            return _part(name, "23.05", file, layout)
         for release in self.card.releases:
             tags = {tag.name for tag in base.tags_of("hai", release)}
             layout = csv_reader.find_header(file, tags.issubset)
             if layout is not None:
                 begins = next(iter(csv_reader.first_row(file, layout).values()), "")
-                parts = _files_of(release)
+                by_start = {first: n for n, (_, first) in _files_of(release).items()}
                 by_name = f"{named[2]}{named[3]}".lower() if named else ""
-                name = next(
-                    (
-                        n
-                        for n, (_, first) in parts.items()
-                        if first and first == begins.strip()
-                    ),
-                    by_name,
-                )
-                return _part(name, release, file, layout) if name in parts else None
+                name = by_start.get(begins, by_name) if begins else by_name
+                return _part(name, release, file, layout)
         return None
 
     def needed(self, release: str) -> tuple[str, ...]:
@@ -154,13 +139,12 @@ class Hai(base.Reader):
             [read for read in parts if read.part.name.startswith(kind)]
             for kind in ("train", "test", "label")
         )
-        notices: list[str] = []
-        if release == "21.03":
-            notices.append(_OVERLAP)
+        tags = base.tags_of("hai", release)
+        # 20.07 labels some rows of train as attacks.
         train, left_out = without_attacks(
             base.recording_of(
                 trains,
-                base.tags_of("hai", release),
+                tags,
                 _STEP_S,
                 source=f"HAI {release}",
                 # Files without labels are normal.
@@ -174,13 +158,10 @@ class Hai(base.Reader):
                 ),
             )
         )
-        notices.extend(left_out)  # 20.07 labels some rows of train as attacks
-        attacks, marked = _labelled(
-            release, tests, _labels_by_file(tests, label_files), labels
-        )
+        attacks, marked = _labelled(release, tests, label_files or tests, labels)
         test = base.recording_of(
             tests,
-            base.tags_of("hai", release),
+            tags,
             _STEP_S,
             source=f"HAI {release}, labels {labels}",
             labels=marked,
@@ -195,19 +176,22 @@ class Hai(base.Reader):
                 f"where the release has {expected:,}: copy the files again from their "
                 "source, or read them as they are with strict=False."
             )
+        is_shared = release == "21.03"
         return base.Assembled(
             train=train,
             test=test,
-            notices=tuple(notices),
+            notices=(*((_OVERLAP,) if is_shared else ()), *left_out),
             departures=tuple(departures),
-            n_shared=_N_SHARED if release == "21.03" else 0,
+            n_shared=_N_SHARED if is_shared else 0,
         )
 
 
 def _part(
     name: str, release: str, file: csv_reader.SourceFile, layout: csv_reader.Layout
-) -> base.ReleasePart:
-    """Return a part of one release, with its expected counts."""
+) -> base.ReleasePart | None:
+    """Return a part of one release, with its expected counts; None if it has none."""
+    if name not in _files_of(release):
+        return None
     return base.ReleasePart(
         name=name,
         releases=(release,),
@@ -217,99 +201,74 @@ def _part(
     )
 
 
-def _labels_by_file(
-    tests: Sequence[base.ParsedPart], label_files: Sequence[base.ParsedPart]
-) -> list[Labels]:
-    """Return the labels of each test file: its column, or its label file by row.
-
-    Raises
-    ------
-    FileError
-        If there is no label column, or a label file has another number of rows.
-    """
-    sources = label_files or tests
-    for test, source in zip(tests, sources, strict=True):
-        path = source.part.file.path
-        n_rows, n_labels = len(test.parsed.values), len(source.parsed.values)
-        if source.parsed.labels is None:
-            raise FileError(
-                f"{path}: has no label column 'attack', so that the times of the "
-                "attacks are unknown: copy it again from its source."
-            )
-        if n_rows != n_labels:
-            raise FileError(
-                f"{path}: has {n_labels:,} labels for the {n_rows:,} "
-                f"rows of {test.part.file.place}; they belong together row by row: "
-                "copy both again from one release."
-            )
-    return [read.parsed.labels for read in sources if read.parsed.labels is not None]
-
-
 def _labelled(
     release: str,
     tests: Sequence[base.ParsedPart],
-    labels: Sequence[Labels],
+    label_files: Sequence[base.ParsedPart],
     source: base.LabelSource,
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the label column or by the attack list.
+
+    Labelled runs are named after the listed attacks of their file in order. Where the
+    numbers differ (a changed file), a run gets the name of the attack it overlaps, if
+    there is one.
 
     Parameters
     ----------
     release : str
         Which attack list.
-    tests : sequence of ParsedPart
-        The test files in order.
-    labels : sequence of arrays
-        The labels of each test file.
+    tests, label_files : sequence of ParsedPart
+        The test files in order, and the file with the labels of each, row by row.
     source : LabelSource
         ``ADJUSTED`` does not exist for HAI.
+
+    Raises
+    ------
+    FileError
+        If a file has no labels or another number of rows, or there is no such source.
     """
     table = attack_table(f"hai_{release}")
-    time = np.concatenate([read.parsed.time for read in tests])
-    if source == base.LabelSource.LIST:
-        if release in _TO_THE_MINUTE:
+    attacks, labels, first = [], [], 0
+    for test, read in zip(tests, label_files, strict=True):
+        path, of_file, time = read.part.file.path, read.parsed.labels, test.parsed.time
+        if of_file is None:
             raise FileError(
-                f"HAI {release}: its attack list is known to the minute only and "
-                "cannot label rows; use labels='built-in'."
+                f"{path}: has no label column 'attack', so that the times of the "
+                "attacks are unknown: copy it again from its source."
             )
-        listed = attacks_at(time, ((a, a.listed) for a in table))
-        return listed, labels_of(listed, len(time))
+        if len(time) != len(of_file):
+            raise FileError(
+                f"{path}: has {len(of_file):,} labels for the {len(time):,} "
+                f"rows of {test.part.file.place}; they belong together row by row: "
+                "copy both again from one release."
+            )
+        runs = segments_of(of_file == ATTACK)
+        candidates = [attack for attack in table if attack.file == test.part.name]
+        pairs = list(zip(runs, candidates, strict=False))
+        if len(runs) != len(candidates):
+            pairs = [
+                (run, attack)
+                for run in runs
+                for attack in candidates
+                # Ends are known to the minute.
+                if attack.listed is not None
+                and time[run.start] <= attack.listed[1] + 59
+                and time[run.stop - 1] >= attack.listed[0]
+            ]
+        attacks += [a.over(first + run.start, first + run.stop) for run, a in pairs]
+        labels.append(of_file)
+        first += len(of_file)
     if source == base.LabelSource.ADJUSTED:
         raise FileError(
             "HAI: no adjusted attack times are published; use labels='built-in'."
         )
-    starts = np.cumsum([0, *map(len, labels)])
-    attacks = (
-        attack
-        for read, of_file, (first, stop) in zip(
-            tests, labels, pairwise(starts.tolist()), strict=True
+    if source == base.LabelSource.BUILT_IN:
+        return tuple(attacks), np.concatenate(labels)
+    if release in _TO_THE_MINUTE:
+        raise FileError(
+            f"HAI {release}: its attack list is known to the minute only and "
+            "cannot label rows; use labels='built-in'."
         )
-        for attack in _named_runs(
-            read.part.name, of_file, first, table, time[first:stop]
-        )
-    )
-    return tuple(attacks), np.concatenate(labels)
-
-
-def _named_runs(
-    file: str, labels: Labels, first: int, table: Sequence[ListedAttack], time: Floats
-) -> list[Attack]:
-    """Return the labelled runs of one file, named after its listed attacks in order.
-
-    Where the numbers differ (a changed file), a run gets the name of the attack it
-    overlaps, if there is one. `first` is the file's first row in test.
-    """
-    runs = segments_of(labels == ATTACK)
-    candidates = [attack for attack in table if attack.file == file]
-    pairs = list(zip(runs, candidates, strict=False))
-    if len(runs) != len(candidates):
-        pairs = [
-            (run, attack)
-            for run in runs
-            for attack in candidates
-            # Ends are known to the minute.
-            if attack.listed is not None
-            and time[run.start] <= attack.listed[1] + 59
-            and time[run.stop - 1] >= attack.listed[0]
-        ]
-    return [attack.over(first + run.start, first + run.stop) for run, attack in pairs]
+    clock = np.concatenate([read.parsed.time for read in tests])
+    listed = attacks_at(clock, ((a, a.listed) for a in table))
+    return listed, labels_of(listed, len(clock))

@@ -19,11 +19,9 @@ docs/testbeds.md for where the facts come from.
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import Labels
 from sightline.data.segments import attacks_at, labels_of
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
@@ -130,10 +128,31 @@ class Swat(base.Reader):
         )
         if len(cells.values) in _RECUT_ROWS:
             raise FileError(f"{part.file.path}: is {_RECUT}")
-        notices: list[str] = []
-        labels = None
+        notices, labels = [], None
         if label_names:
-            labels = _labels(cells.texts[label_names[0]], part, notices)
+            texts = cells.texts[label_names[0]]
+            # Blanks within a word are ignored: some rows say "A ttack".
+            words = texts.str.replace_all(" ", "").fill_null("")
+            is_attack, is_word = words == "Attack", words.is_in(["Normal", "Attack"])
+            if not is_word.all():
+                row = int((~is_word).arg_max() or 0)
+                why = "check that the file is the original one"
+                if row == len(texts) - 1:
+                    why = (
+                        "the file ends in the middle of that row: copy it again from "
+                        "its source"
+                    )
+                raise FileError(
+                    f"{part.file.path}: column 'Normal/Attack' must say Normal or "
+                    f"Attack; data row {row + 1} says {texts[row]!r:.40}: {why}."
+                )
+            misspelt = int((is_attack & (texts.str.strip_chars() != "Attack")).sum())
+            if misspelt:
+                notices.append(
+                    f"{part.file.place}: {misspelt} rows are labelled 'A ttack' and "
+                    "were read as Attack."
+                )
+            labels = np.asarray(is_attack.to_numpy()).astype(np.int8)
         return csv_reader.ParsedFile(
             channels=CHANNELS,
             values=cells.values,
@@ -159,12 +178,9 @@ class Swat(base.Reader):
             If labels are to be built in and the file has no label column.
         """
         read, table = parts[1], attack_table("swat")
-        spans = {
-            base.LabelSource.LIST: [(a, a.listed) for a in table],
-            base.LabelSource.ADJUSTED: [(a, a.adjusted) for a in table],
-            base.LabelSource.BUILT_IN: [(a, a.labelled) for a in table],
-        }
-        attacks = attacks_at(read.parsed.time, spans[labels])
+        field = {"list": "listed", "adjusted": "adjusted", "built-in": "labelled"}
+        spans = [(attack, getattr(attack, field[labels])) for attack in table]
+        attacks = attacks_at(read.parsed.time, spans)
         marked = labels_of(attacks, len(read.parsed.time))
         if labels == base.LabelSource.BUILT_IN:
             if read.parsed.labels is None:
@@ -184,32 +200,3 @@ class Swat(base.Reader):
             attacks=attacks,
             notices=_LABEL_NOTICES[labels],
         )
-
-
-def _labels(texts: Any, part: base.ReleasePart, notices: list[str]) -> Labels:
-    """Return 0 for Normal and 1 for Attack, also where Attack is misspelt.
-
-    Blanks within a word are ignored; any other text is refused with its row.
-    """
-    is_plain = texts.is_in(["Normal", "Attack"]).fill_null(False)
-    is_attack = (texts == "Attack").fill_null(False)
-    if not is_plain.all():
-        words = texts.str.replace_all(" ", "")
-        is_attack = (words == "Attack").fill_null(False)
-        is_plain = is_attack | (words == "Normal").fill_null(False)
-    if not is_plain.all():
-        row = int((~is_plain).arg_max() or 0)
-        is_last = row == len(texts) - 1
-        cut = "the file ends in the middle of that row: copy it again from its source"
-        why = cut if is_last else "check that the file is the original one"
-        raise FileError(
-            f"{part.file.path}: column 'Normal/Attack' must say Normal or Attack; data "
-            f"row {row + 1} says {texts[row]!r:.40}: {why}."
-        )
-    misspelt = int((is_attack & (texts.str.strip_chars() != "Attack")).sum())
-    if misspelt:
-        notices.append(
-            f"{part.file.place}: {misspelt} rows are labelled 'A ttack' and were read "
-            "as Attack."
-        )
-    return np.asarray(is_attack.to_numpy()).astype(np.int8)

@@ -23,10 +23,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, NORMAL, Labels
+from sightline.data.arrays import IGNORED, NORMAL
 from sightline.data.recording import seconds
 from sightline.data.segments import (
-    Attack,
     attacks_at,
     breaks_from_time,
     labels_of,
@@ -184,11 +183,28 @@ class Wadi(base.Reader):
             )
             notices.extend(held)
             filled.append(replace(read, parsed=replace(read.parsed, values=values)))
-        attacks, marked = _labelled(parts[1], labels)
-        source = f"WADI {release}"
+        parsed, source = parts[1].parsed, f"WADI {release}"
         if labels == base.LabelSource.BUILT_IN:
+            if parsed.labels is None:
+                raise FileError(
+                    f"{parts[1].part.file.path}: WADI A1 has no label column; ask for "
+                    "labels='list' or labels='adjusted'."
+                )
+            table = attack_table("wadi", release="A2_label")
+            attacks = attacks_at(parsed.time, ((a, a.listed) for a in table))
+            marked = parsed.labels
             notices.append(_LABEL_ERROR)
         else:
+            table = attack_table("wadi", release="A1_doc")
+            by = "adjusted" if labels == base.LabelSource.ADJUSTED else "listed"
+            spans = [(a, getattr(a, by) or a.listed) for a in table]
+            attacks = attacks_at(parsed.time, spans)
+            first_legs = tuple(attack for attack in attacks if attack.id != "7b")
+            marked = labels_of(first_legs, len(parsed.time))
+            second_leg = next(attack.listed for attack in table if attack.id == "7b")
+            if second_leg is not None:
+                beyond = rows_within(parsed.time, second_leg) & (marked == NORMAL)
+                marked[beyond] = IGNORED
             ignored = int(np.sum(marked == IGNORED))
             notices.append(
                 f"{ignored} rows after attack 7, in which its second leg ran on to "
@@ -204,32 +220,3 @@ class Wadi(base.Reader):
             attacks=attacks,
             notices=notices,
         )
-
-
-def _labelled(
-    read: base.ParsedPart, source: base.LabelSource
-) -> tuple[tuple[Attack, ...], Labels]:
-    """Return attacks and labels by one of the label sources.
-
-    By the list, rows of attack 7's second leg after the end of its first are ignored.
-    """
-    parsed = read.parsed
-    if source == base.LabelSource.BUILT_IN:
-        if parsed.labels is None:
-            raise FileError(
-                f"{read.part.file.path}: WADI A1 has no label column; ask for "
-                "labels='list' or labels='adjusted'."
-            )
-        table = attack_table("wadi", release="A2_label")
-        return attacks_at(parsed.time, ((a, a.listed) for a in table)), parsed.labels
-    table = attack_table("wadi", release="A1_doc")
-    is_adjusted = source == base.LabelSource.ADJUSTED
-    spans = [(a, (a.adjusted if is_adjusted else None) or a.listed) for a in table]
-    attacks = attacks_at(parsed.time, spans)
-    first_legs = tuple(attack for attack in attacks if attack.id != "7b")
-    labels = labels_of(first_legs, len(parsed.time))
-    second_leg = next(attack.listed for attack in table if attack.id == "7b")
-    if second_leg is not None:
-        beyond = rows_within(parsed.time, second_leg) & (labels == NORMAL)
-        labels[beyond] = IGNORED
-    return attacks, labels

@@ -25,7 +25,7 @@ from sightline.testbeds.network import (  # noqa: E402
     write_simulation,
 )
 from sightline.testbeds.network.plant import STEP_S, read_network  # noqa: E402
-from sightline.testbeds.network.process import nominal_days  # noqa: E402
+from sightline.testbeds.network.process import nominal_day  # noqa: E402
 
 C_TOWN = Path(__file__).parents[4] / "shared" / "data" / "networks" / "CTOWN.INP"
 START, LENGTH = 36_000, 14_400
@@ -71,7 +71,7 @@ def test_a_day_without_noise_is_what_epanet_itself_finds(net3, tmp_path):
     model.options.hydraulic.pressure_exponent = 0.5
     simulator = wntr.sim.EpanetSimulator(model)
     found = simulator.run_sim(file_prefix=str(tmp_path / "net3"))
-    ours = nominal_days(net3, 1)
+    ours = nominal_day(net3)
     names = [tag.name for tag in net3.tags]
     rows = slice(2 * 288 + 1, 3 * 288 + 1)
     for tank in ("1", "2", "3"):

@@ -11,6 +11,7 @@ tep_studio = pytest.importorskip(
 
 from sightline import open_testbed  # noqa: E402
 from sightline.errors import FileError, StreamError  # noqa: E402
+from sightline.testbeds import tep as p  # noqa: E402
 from sightline.testbeds.tep import (  # noqa: E402
     SETPOINTS,
     Action,
@@ -21,12 +22,15 @@ from sightline.testbeds.tep import (  # noqa: E402
     simulate,
     write_simulation,
 )
-from sightline.testbeds.tep import plant as p  # noqa: E402
 
 START, LENGTH = 1800, 1080
 FIRST = START // p.STEP_S
 LAST = (START + LENGTH) // p.STEP_S
-COLUMN = {name: column for column, name in enumerate(p.TAG_NAMES)}
+# Measurements that a controller reads: forging another one moves nothing else.
+READ_BY_CONTROL = tuple(
+    f"XMEAS{k}" for k in (1, 2, 3, 4, 7, 8, 9, 10, 11, 12, 14, 15, 17, 23, 25)
+)
+COLUMN = {name: column for column, name in enumerate(p.FACTS.yardstick.tags)}
 
 
 def attacked(*actions, start=START, duration=LENGTH):
@@ -56,14 +60,14 @@ def test_tags_units_and_noise_are_those_of_the_model():
     read = {TEP_SCHEMA.index("measurements", n) for n in RICKER_MODE1.measurement_pvs()}
     # Without feedback from %G, with the two analysers of A and C.
     read = read - {39} | {22, 24}
-    assert {f"XMEAS{k + 1}" for k in read} == set(p.READ_BY_CONTROL)
+    assert {f"XMEAS{k + 1}" for k in read} == set(READ_BY_CONTROL)
 
 
 def test_set_points_are_those_of_the_controllers():
-    from sightline.testbeds.tep.process import warmed_up
+    from sightline.testbeds.tep import warmed_up
 
     used = warmed_up(1)._controllers.setpoints
-    for name, field in {**p.SETPOINT_FIELDS, **p.OVERRIDES}.items():
+    for name, field in p.SETPOINT_FIELDS.items():
         assert used[field] == pytest.approx(SETPOINTS[name], rel=1e-4)
 
 
@@ -73,7 +77,7 @@ def test_plant_and_controllers_are_those_of_tep_studio_bit_for_bit():
     from tep_studio.simulation import native, schema
     from tep_studio.simulation.core import TennesseeEastmanProcess
 
-    from sightline.testbeds.tep.process import MODEL_FLAGS, Controllers, Model
+    from sightline.testbeds.tep import MODEL_FLAGS, Controllers, Model
 
     theirs = TennesseeEastmanProcess(ms_flag=MODEL_FLAGS)
     reading, _ = theirs.reset(seed=12345677.0)
@@ -105,7 +109,7 @@ def test_noise_of_readings_is_the_unit_of_effects():
     # Flows that nothing but noise moves from row to row; controllers move the others.
     for tag in ("XMEAS2", "XMEAS3", "XMEAS5", "XMEAS6", "XMEAS12", "XMEAS15"):
         spread = differences[:, COLUMN[tag]].std() / np.sqrt(2)
-        assert spread == pytest.approx(p.YARDSTICK.unit[COLUMN[tag]], rel=0.15)
+        assert spread == pytest.approx(p.FACTS.yardstick.unit[COLUMN[tag]], rel=0.15)
 
 
 def test_same_seed_same_bytes_and_another_seed_others(tmp_path, biased):
@@ -125,7 +129,7 @@ def test_up_to_the_attack_test_equals_the_clean_run_bit_for_bit(biased):
     assert clean[:FIRST].tobytes() == biased.test.values[:FIRST].tobytes()
     rows = slice(FIRST, LAST)
     distance = np.abs(biased.test.values[rows].astype(float) - clean[rows])
-    largest = (distance / p.YARDSTICK.unit).max(axis=0)
+    largest = (distance / p.FACTS.yardstick.unit).max(axis=0)
     np.testing.assert_array_equal(list(biased.truth[0].effect.values()), largest)
 
 
@@ -225,8 +229,8 @@ def test_the_default_has_the_kinds_that_are_promised():
     nothing = [a for a in attacks if a.note.endswith("nothing moves")]
     assert (len(attacks), len(published), len(nothing)) == (42, 9, 7)
     forged = {tag for attack in attacks for tag in attack.forged_tags}
-    assert forged & set(p.READ_BY_CONTROL)
-    assert forged - set(p.READ_BY_CONTROL)
+    assert forged & set(READ_BY_CONTROL)
+    assert forged - set(READ_BY_CONTROL)
 
 
 def test_the_page_lists_the_default_attacks():

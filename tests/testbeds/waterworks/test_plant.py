@@ -39,7 +39,7 @@ def test_levels_of_a_tank_are_in_order(tank):
 
 
 def test_one_unit_is_noise_and_rounding_for_sensors_and_1_for_actuators():
-    units = plant.unit_by_column()
+    units = plant.UNIT
     assert units[plant.P101] == 1.0
     assert units[plant.LIT101] == pytest.approx(np.hypot(0.6, 0.1 / np.sqrt(12)))
 

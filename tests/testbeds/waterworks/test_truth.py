@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import StreamError
-from sightline.testbeds.twin import truth as shared
+from sightline.testbeds.twin import simulation as shared
 from sightline.testbeds.waterworks import (
     Action,
     PlannedAttack,
@@ -18,8 +18,8 @@ from sightline.testbeds.waterworks.plant import (
     COLUMN,
     SENSORS,
     TAG_NAMES,
+    UNIT,
     YARDSTICK,
-    unit_by_column,
 )
 
 START, LENGTH = 4000, 600
@@ -58,7 +58,7 @@ def test_the_truth_of_the_first_attack_is_its_distance_from_the_clean_run(quick)
     first, truth = quick.test.attacks[0], quick.truth[0]
     rows = slice(first.start, first.stop)
     difference = quick.test.values[rows].astype(float) - quick.clean_test().values[rows]
-    distance = np.abs(difference / unit_by_column())
+    distance = np.abs(difference / UNIT)
     np.testing.assert_array_equal(list(truth.effect.values()), distance.max(axis=0))
     for column, tag in enumerate(TAG_NAMES):
         moved = np.flatnonzero(distance[:, column])
@@ -118,7 +118,7 @@ def test_a_bias_is_added_to_what_the_sensor_reads():
     assert truth.moved_tags == ("PIT501",)
     assert not truth.moves_others
     assert truth.mean_effect["PIT501"] == pytest.approx(
-        expected.mean() / unit_by_column()[COLUMN["PIT501"]], rel=1e-3
+        expected.mean() / UNIT[COLUMN["PIT501"]], rel=1e-3
     )
 
 
@@ -257,7 +257,7 @@ def slow_recovery(made):
     """Return the recovery of a single attack, block by block, from the clean run."""
     stop, clean = made.test.attacks[0].stop, made.clean_test().values.astype(float)
     train, recorded = made.train.values, made.test.values.astype(float)
-    noise = np.where(np.isin(TAG_NAMES, SENSORS), 3 * unit_by_column(), 0.5)
+    noise = np.where(np.isin(TAG_NAMES, SENSORS), 3 * UNIT, 0.5)
 
     def blocks(rows):
         n = len(rows) // 120

@@ -8,12 +8,13 @@ from sightline.detectors.adapters.adapter import (
     KnownExpectation,
     from_arrays,
 )
-from sightline.detectors.adapters.forecasters import (
+from sightline.detectors.adapters.models import (
     FromDarts,
+    FromOutlierDetector,
+    FromRegressor,
     FromStatsForecast,
     FromTimeSeriesLibrary,
 )
-from sightline.detectors.adapters.models import FromOutlierDetector, FromRegressor
 
 __all__ = [
     "FromDarts",

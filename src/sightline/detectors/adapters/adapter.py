@@ -7,7 +7,7 @@ model that ran elsewhere there is `from_arrays`.
 import random
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, Self
@@ -28,14 +28,12 @@ from sightline.detectors.base import (
     unlabelled,
 )
 from sightline.detectors.preprocessing import (
-    Preprocessing,
     ScaledRows,
-    Scaling,
-    divided_rows,
     fit_scaling,
     forecast_windows,
+    rows_to_learn,
 )
-from sightline.detectors.settings import BaselineSettings
+from sightline.detectors.settings import BaselineSettings, resolved
 from sightline.errors import SightlineError, StreamError
 from sightline.files import brief
 from sightline.showing import Shown
@@ -50,28 +48,30 @@ class Adapter(Shown, ABC):
 
     Parameters
     ----------
-    name, kind : str
+    model : object
+        Of the user, if there is one; it is not changed.
+    kind : str
         Of the card.
-    every, trim_s, validation_share, seed
-        Preprocessing, held-out block and seed: see `BaselineSettings`.
+    name : str, optional
+        Of the detector; else the model's class.
+    **settings
+        Any of `BaselineSettings` by name: `every` makes one row (the median) of so many
+        steps; `trim_s` are seconds left out at the beginning of train, while the plant
+        settles; `validation_share` is the share of train that is held out and not
+        learned from, one block, its place drawn at random; `seed` is that of the draw,
+        and of a model without a seed of its own.
     """
 
     # Rows before a row that its residual needs.
     lags: int = 0
-    model: Any = None
 
     def __init__(
-        self,
-        name: str,
-        kind: str,
-        every: int,
-        trim_s: float,
-        validation_share: float,
-        seed: int,
+        self, model: Any, kind: str, name: str | None, settings: Mapping[str, Any]
     ) -> None:
-        self.card = user_card(name, kind)
-        self.settings = BaselineSettings(
-            every=every, trim_s=trim_s, validation_share=validation_share, seed=seed
+        self.model = model
+        self.card = user_card(name or type(model).__name__, kind)
+        self.settings = resolved(
+            BaselineSettings, "export", overrides=settings, whose=self.card.title
         )
         self.channels: tuple[str, ...] | None = None
         self.split: Split | None = None
@@ -80,13 +80,11 @@ class Adapter(Shown, ABC):
         return detector_line(self.card, self.channels)
 
     @abstractmethod
-    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints) -> Any:
         """Return what was learned from some rows."""
 
     @abstractmethod
-    def _row_residuals(
-        self, learned: Any, scaled: ScaledRows, scaling: Scaling
-    ) -> Residuals:
+    def _row_residuals(self, learned: Any, scaled: ScaledRows) -> Residuals:
         """Return the residuals of rows; `index` has the numbers of these rows."""
 
     def fit(self, recording: Recording) -> Self:
@@ -102,12 +100,12 @@ class Adapter(Shown, ABC):
         StreamError
             If train is too short, or the model raises.
         """
-        unseen, settings = unlabelled(recording), self.settings
-        preprocessing = Preprocessing.fit(unseen, settings)
-        train = preprocessing.train(unseen, settings, np.float64)
-        trained, held_out = divided_rows(self._rows(train), settings, self.card.title)
+        unseen = unlabelled(recording)
+        preprocessing, train, trained, held_out = rows_to_learn(
+            unseen, self.settings, self.lags + 1, self.card.title
+        )
         with self._called("could not learn from train"):
-            learned = self._learn(train, trained, preprocessing.scaling)
+            learned = self._learn(train, trained)
         self.preprocessing, self.learned = preprocessing, learned
         self.split = Split(trained=train.rows[trained], held_out=train.rows[held_out])
         self.channels = unseen.channels
@@ -129,20 +127,21 @@ class Adapter(Shown, ABC):
         check_channels(unseen, self.channels)
         scaled = self.preprocessing.test(unseen, self.settings, np.float64)
         with self._called("could not give residuals of the recording"):
-            rows = self._row_residuals(self.learned, scaled, self.preprocessing.scaling)
+            rows = self._row_residuals(self.learned, scaled)
         if not len(rows.index):
             raise StreamError(
                 f"{self.card.title} gives no residual of the recording: give a longer "
                 "one."
             )
         in_space = rows.space == "observation"
+        channels = tuple(unseen.channels[k] for k in self.preprocessing.kept)
         return Residuals(
             values=rows.values,
             index=scaled.rows[rows.index],
-            channels=unseen.channels if in_space else rows.channels,
+            channels=channels if in_space else rows.channels,
             space=rows.space,
             every=scaled.every,
-            scale=self.preprocessing.scaling.scale if in_space else None,
+            scale=scaled.scale if in_space else None,
             score=rows.score,
             alarms=rows.alarms,
             notices=(*scaled.notices, *rows.notices),
@@ -196,17 +195,10 @@ class FromFunction(Adapter):
     fit : callable, optional
         ``fit(runs)`` returns anything learned from the runs of train, a list of
         arrays of shape (rows, channels).
-    every : int
-        Make one row (the median) of `every` steps.
-    trim_s : float
-        Seconds left out at the beginning of train, while the plant settles.
-    validation_share : float
-        Share of train that is held out and not learned from: one block, its place
-        drawn at random.
-    seed : int
-        Seed of that draw.
     name : str, optional
         Name of the detector; else the function's name.
+    **settings
+        Any of `BaselineSettings` by name, as `Adapter` explains them.
 
     Examples
     --------
@@ -221,11 +213,8 @@ class FromFunction(Adapter):
         expected: Callable[..., Any],
         fit: Callable[[list[Floats]], Any] | None = None,
         *,
-        every: int = 1,
-        trim_s: float = 0.0,
-        validation_share: float = 0.2,
-        seed: int = 0,
         name: str | None = None,
+        **settings: Any,
     ) -> None:
         for what, given in (("expected", expected), ("fit", fit)):
             if given is not None and not callable(given):
@@ -234,19 +223,17 @@ class FromFunction(Adapter):
                     "arrays use sightline.detectors.adapters.from_arrays."
                 )
         title = str(name or getattr(expected, "__name__", type(expected).__name__))
-        super().__init__(title, "function", every, trim_s, validation_share, seed)
+        super().__init__(None, "function", title, settings)
         self._expected, self._fit = expected, fit
 
-    def _learn(self, train: ScaledRows, trained: Ints, scaling: Scaling) -> Any:
+    def _learn(self, train: ScaledRows, trained: Ints) -> Any:
         if self._fit is None:
             return None
-        values = _in_units(train, scaling)
+        values = _in_units(train)
         return self._fit([values[run] for run in runs_of(trained, train.breaks)])
 
-    def _row_residuals(
-        self, learned: Any, scaled: ScaledRows, scaling: Scaling
-    ) -> Residuals:
-        values = _in_units(scaled, scaling)
+    def _row_residuals(self, learned: Any, scaled: ScaledRows) -> Residuals:
+        values = _in_units(scaled)
         extra: tuple[Any, ...] = () if self._fit is None else (learned,)
         expected = np.empty_like(values)
         for run in runs_of(np.arange(len(values)), scaled.breaks):
@@ -254,7 +241,7 @@ class FromFunction(Adapter):
             result = self._expected(values[run], *extra)
             expected[run] = check_expected(result, values[run], self.card.title)
         rows = np.flatnonzero(~np.isnan(expected).any(axis=1))
-        residuals = (values[rows] - expected[rows]) / scaling.scale
+        residuals = (values[rows] - expected[rows]) / scaled.scale
         left_out = len(values) - len(rows)
         if not left_out:
             return observation(residuals, rows)
@@ -262,13 +249,13 @@ class FromFunction(Adapter):
         return observation(residuals, rows, notice)
 
 
-def _in_units(scaled: ScaledRows, scaling: Scaling) -> Floats:
+def _in_units(scaled: ScaledRows) -> Floats:
     """Return rows in the plant's units, for a function of the plant's physics.
 
     They are scaled first and unscaled again so that there is one way rows are made.
     """
     values = np.asarray(scaled.values, np.float64)
-    return np.asarray(values * scaling.scale + scaling.offset)
+    return np.asarray(values * scaled.scale + scaled.offset)
 
 
 def user_card(name: str, kind: str) -> DetectorCard:
@@ -499,24 +486,23 @@ def from_arrays(
     """
     if channels is None:
         channels = getattr(train_observed, "columns", None)
-    train = Recording(
-        values=check_residuals(train_observed, "train_observed"),
-        tags=_tags(train_observed, channels),
-        time=train_time,  # type: ignore[arg-type]
-        breaks=train_breaks,  # type: ignore[arg-type]
-        step_s=step_s,
-        source="arrays",
-    )
-    test = Recording(
-        values=check_residuals(test_observed, "test_observed"),
-        tags=_tags(test_observed, channels),
-        labels=labels,  # type: ignore[arg-type]
-        time=test_time,  # type: ignore[arg-type]
-        breaks=test_breaks,  # type: ignore[arg-type]
-        step_s=step_s,
-        attacks=tuple(attacks),
-        source="arrays",
-    )
+
+    def recording(
+        which: str, values: npt.ArrayLike, time: Any, breaks: Any, **more: Any
+    ) -> Recording:
+        return Recording(
+            values=check_residuals(values, f"{which}_observed"),
+            tags=_tags(values, channels),
+            time=time,
+            breaks=breaks,
+            step_s=step_s,
+            source="arrays",
+            **more,
+        )
+
+    train = recording("train", train_observed, train_time, train_breaks)
+    of_test = {"labels": labels, "attacks": tuple(attacks)}
+    test = recording("test", test_observed, test_time, test_breaks, **of_test)
     if train.channels != test.channels:
         raise StreamError(
             f"`test_observed` must have the {len(train.channels)} channels of "

@@ -10,12 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sightline.detectors.networks import (
-    Dropout,
-    GraphLayer,
-    Head,
+    GraphNetwork,
+    GraphOutput,
     dropout,
     edges_of,
-    head_shape,
     load_weights,
     nearest_channels,
 )
@@ -25,35 +23,22 @@ SelfLoops = Literal["none", "all", "official"]
 
 
 @dataclass(frozen=True)
-class FuSAGNetOutput:
+class FuSAGNetOutput(GraphOutput):
     """Results of the network, with the intermediate ones.
 
     Parameters
     ----------
-    forecast : tensor of shape (batch, channels)
-        Of the next row.
     reconstruction, codes : tensor of shape (batch, channels, rows)
         Of the window.
     embedding : tensor of shape (channels, dim)
         After the recurrent layers.
-    nearest : tensor of shape (channels, top_k)
-        Channels that each channel receives from.
-    attention : tensor of shape (batch, channels, channels)
-        Weights (receiver, sender).
-    gathered, features : tensor of shape (batch, channels, dim)
-        Before and after normalisation.
     hidden : pair of tensor
         First layers of encoder and decoder.
     """
 
-    forecast: Tensor
     reconstruction: Tensor
     codes: Tensor
     embedding: Tensor
-    nearest: Tensor
-    attention: Tensor
-    gathered: Tensor
-    features: Tensor
     hidden: tuple[Tensor, Tensor]
 
 
@@ -85,7 +70,7 @@ class Squeezer(nn.Module):
         return torch.sigmoid(self.bns[1](second(hidden))), hidden
 
 
-class FuSAGNetNetwork(nn.Module):
+class FuSAGNetNetwork(GraphNetwork):
     """Forecast of the next row and reconstruction of the window before it.
 
     Parameters
@@ -150,10 +135,7 @@ class FuSAGNetNetwork(nn.Module):
         size = sum(processes) * window
         self.encoder = Squeezer("encoder", size)
         self.decoder = Squeezer("decoder", size)
-        self.gnn_layers = nn.ModuleList([GraphLayer(window, dim)])
-        self.bn_outlayer_in = nn.BatchNorm1d(dim)
-        self.out_layer = Head(dim, head_layers, head_width)
-        self.dropout = Dropout(dropout)
+        self._add_graph(window, dim, head_layers, head_width, dropout)
         for table in self.embeddings:
             nn.init.kaiming_uniform_(table.get_parameter("weight"), nonlinearity="relu")
 
@@ -174,13 +156,11 @@ class FuSAGNetNetwork(nn.Module):
         )
         network = cls(
             [len(weights[name]) for _, name in tables],
-            window=weights["gnn_layers.0.gnn.lin.weight"].shape[1],
             dim=weights[tables[0][1]].shape[1],
             top_k=top_k,
-            head_layers=head_shape(weights),
-            head_width=len(weights["out_layer.mlp.0.weight"]),
             self_loops=self_loops,
             recurrent=recurrent,
+            **cls.sizes_of(weights),
         )
         return load_weights(network, weights)
 
@@ -248,28 +228,18 @@ class FuSAGNetNetwork(nn.Module):
 
     def detailed(self, x: Tensor) -> FuSAGNetOutput:
         """Return forecast and reconstruction from windows (batch, channels, rows)."""
-        batch, channels, window = x.shape
+        batch, _, window = x.shape
         flat, first_hidden = self.encoder(x.flatten(1))
         reconstruction, second_hidden = self.decoder(flat)
-        codes = flat.view(batch, channels, window)
+        codes = flat.view(x.shape)
         embedding = self.embed()
         nearest = nearest_channels(embedding, self.top_k)
-        layer = self.gnn_layers[0]
-        features, gathered, attention = layer(
-            codes, embedding, self.edges(nearest, batch, window)
-        )
-        mixed = features.view(batch, channels, -1) * embedding
-        nodes = torch.relu(self.bn_outlayer_in(mixed.flatten(0, 1)))
-        forecast = self.out_layer(self.dropout(nodes))
+        is_edge = self.edges(nearest, batch, window)
         return FuSAGNetOutput(
-            forecast=forecast.view(batch, channels),
-            reconstruction=reconstruction.view(batch, channels, window),
+            **vars(self._on_graph(codes, embedding, nearest, is_edge)),
+            reconstruction=reconstruction.view(x.shape),
             codes=codes,
             embedding=embedding,
-            nearest=nearest,
-            attention=attention,
-            gathered=gathered,
-            features=features.view(batch, channels, -1),
             hidden=(first_hidden, second_hidden),
         )
 

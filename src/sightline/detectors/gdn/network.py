@@ -1,7 +1,6 @@
 """The network of GDN: channels forecast each other along a learned graph."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
@@ -11,40 +10,15 @@ from torch.nn import functional
 from sightline.detectors.networks import (
     NO_EDGE,
     SLOPE,
-    Dropout,
-    GraphLayer,
-    Head,
+    GraphNetwork,
+    GraphOutput,
     edges_of,
-    head_shape,
     load_weights,
     nearest_channels,
 )
 
 
-@dataclass(frozen=True)
-class GDNOutput:
-    """Forecast, with the intermediate results it came from.
-
-    Parameters
-    ----------
-    forecast : tensor of shape (batch, channels)
-        Of the next row.
-    nearest : tensor of shape (channels, top_k)
-        Channels that each channel receives from.
-    attention : tensor of shape (batch, channels, channels)
-        Weights (receiver, sender).
-    gathered, features : tensor of shape (batch, channels, dim)
-        Before and after normalisation.
-    """
-
-    forecast: Tensor
-    nearest: Tensor
-    attention: Tensor
-    gathered: Tensor
-    features: Tensor
-
-
-class GDNNetwork(nn.Module):
+class GDNNetwork(GraphNetwork):
     """Forecast of the next row from a window of rows.
 
     Parameters
@@ -72,46 +46,22 @@ class GDNNetwork(nn.Module):
         super().__init__()
         self.top_k = top_k
         self.embedding = nn.Embedding(channels, dim)
-        self.gnn_layers = nn.ModuleList([GraphLayer(window, dim)])
-        self.bn_outlayer_in = nn.BatchNorm1d(dim)
-        self.out_layer = Head(dim, head_layers, head_width)
-        self.dropout = Dropout(dropout)
+        self._add_graph(window, dim, head_layers, head_width, dropout)
         nn.init.uniform_(self.embedding.weight, -(dim**-0.5), dim**-0.5)
 
     @classmethod
     def of_weights(cls, weights: Mapping[str, Any], *, top_k: int) -> Self:
         """Return the network that official weights belong to, in their precision."""
         channels, dim = weights["embedding.weight"].shape
-        layers = head_shape(weights)
-        network = cls(
-            channels,
-            window=weights["gnn_layers.0.gnn.lin.weight"].shape[1],
-            dim=dim,
-            top_k=top_k,
-            head_layers=layers,
-            head_width=len(weights["out_layer.mlp.0.weight"]),
-        )
+        network = cls(channels, dim=dim, top_k=top_k, **cls.sizes_of(weights))
         return load_weights(network, weights)
 
-    def detailed(self, x: Tensor) -> GDNOutput:
+    def detailed(self, x: Tensor) -> GraphOutput:
         """Return the forecast of windows (batch, channels, rows), with details."""
-        batch, channels, _ = x.shape
         embedding = self.embedding.weight
         nearest = nearest_channels(embedding, self.top_k)
-        layer = self.gnn_layers[0]
-        features, gathered, attention = layer(
-            x, embedding, edges_of(nearest, self_loops=True)
-        )
-        mixed = features.view(batch, channels, -1) * embedding
-        nodes = torch.relu(self.bn_outlayer_in(mixed.flatten(0, 1)))
-        forecast = self.out_layer(self.dropout(nodes))
-        return GDNOutput(
-            forecast=forecast.view(batch, channels),
-            nearest=nearest,
-            attention=attention,
-            gathered=gathered,
-            features=features.view(batch, channels, -1),
-        )
+        is_edge = edges_of(nearest, self_loops=True)
+        return self._on_graph(x, embedding, nearest, is_edge)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the forecast from windows (batch, channels, rows)."""
@@ -175,10 +125,7 @@ class FixedForecast:
         return forecast.view(batch, channels)
 
 
-def _as_linear(norm: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return scale and shift of a normalisation in evaluation mode."""
-    assert isinstance(norm, nn.BatchNorm1d)  # noqa: S101
-    assert norm.running_var is not None  # noqa: S101
-    assert norm.running_mean is not None  # noqa: S101
+def _as_linear(norm: Any) -> tuple[Tensor, Tensor]:
+    """Return scale and shift of a batch normalisation in evaluation mode."""
     scale = norm.weight * (norm.running_var + norm.eps).rsqrt()
     return scale, norm.bias - norm.running_mean * scale

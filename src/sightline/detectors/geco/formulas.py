@@ -4,12 +4,12 @@ Files are those of IPAL's GeCo: JSON with the formulas and some settings.
 """
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
@@ -34,15 +34,6 @@ _SETTINGS = {
     "threshold_factor": "threshold_factor",
     "cusum_factor": "cusum_factor",
 }
-# What reading JSON of another structure raises.
-_NOT_A_MODEL = (
-    KeyError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -292,6 +283,21 @@ class IpalModel:
     is_incomplete: bool
 
 
+class _IpalFormula(msgspec.Struct):
+    equation: Family
+    combination: tuple[str, ...]
+    parameters: tuple[float, ...]
+    error: float
+    drift: float
+    threshold: float
+
+
+class _IpalPage(msgspec.Struct):
+    formulas: dict[str, _IpalFormula] = msgspec.field(name="CI")
+    settings: dict[str, object] | None = None
+    incomplete: bool = False
+
+
 def write_ipal_model(path: Path, model: IpalModel) -> None:
     """Write a model file that IPAL's GeCo reads; other settings are left out."""
     page = {
@@ -329,62 +335,47 @@ def read_ipal_model(path: Path) -> IpalModel:
     FileError
         If the file cannot be read, is no model, or holds an impossible formula.
     """
-    content = read_document(path)
     try:
-        page = json.loads(content)
-        formulas = _formulas_in(page, path)
-        theirs = page.get("settings") or {}
-        settings = {
-            name: theirs[key] for key, name in _SETTINGS.items() if key in theirs
-        }
-        is_incomplete = bool(page.get("incomplete", False))
-    except _NOT_A_MODEL as error:
+        page = msgspec.json.decode(read_document(path), type=_IpalPage)
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise FileError(
             f"{path}: is not a model of IPAL's GeCo ({brief(error)}): it must be "
             "JSON with `settings` and `CI`."
         ) from error
-    # Formulas with more inputs can be read, but not be searched for.
-    if isinstance(settings.get("max_inputs"), int):
-        settings["max_inputs"] = min(settings["max_inputs"], MOST_INPUTS)
-    return IpalModel(formulas=formulas, settings=settings, is_incomplete=is_incomplete)
-
-
-def _formulas_in(page: Any, path: Path) -> tuple[Formula, ...]:
-    """Return the formulas of an IPAL model, each checked."""
-    if not page["CI"]:
+    if not page.formulas:
         raise FileError(f"{path}: holds no formula: train the model first.")
     formulas = []
-    for target, entry in page["CI"].items():
-        family, columns = entry["equation"], tuple(entry["combination"])
-        numbers = [*entry["parameters"]]
-        measures = [entry[key] for key in ("error", "drift", "threshold")]
-        is_whole = (
-            family in FAMILIES
-            and all(isinstance(name, str) for name in columns)
-            and columns[:1] == (target,)
-            and len(set(columns)) == len(columns) > (family == "Product")
-            and len(numbers) == n_parameters(family, len(columns) - 1)
-            and all(type(one) in (int, float) for one in numbers + measures)
-            and all(map(math.isfinite, numbers + measures))
-        )
-        if not is_whole:
+    for target, entry in page.formulas.items():
+        first, *inputs = entry.combination or ("",)
+        if (
+            first != target
+            or len({target, *inputs}) <= len(inputs)
+            or len(inputs) < (entry.equation == "Product")
+            or len(entry.parameters) != n_parameters(entry.equation, len(inputs))
+        ):
             raise FileError(
                 f"{path}: the formula of {target!r} is not one that GeCo writes: its "
                 "equation, combination and parameters must fit together."
             )
-        error, drift, threshold = map(float, measures)
         formulas.append(
             Formula(
                 target=target,
-                family=family,
-                inputs=columns[1:],
-                parameters=tuple(map(float, numbers)),
-                error=error,
-                drift=drift,
-                threshold=threshold,
+                family=entry.equation,
+                inputs=tuple(inputs),
+                parameters=entry.parameters,
+                error=entry.error,
+                drift=entry.drift,
+                threshold=entry.threshold,
             )
         )
-    return tuple(formulas)
+    theirs = page.settings or {}
+    settings = {name: theirs[key] for key, name in _SETTINGS.items() if key in theirs}
+    # Formulas with more inputs can be read, but not be searched for.
+    if isinstance(most := settings.get("max_inputs"), int):
+        settings["max_inputs"] = min(most, MOST_INPUTS)
+    return IpalModel(
+        formulas=tuple(formulas), settings=settings, is_incomplete=page.incomplete
+    )
 
 
 def channels_of(

@@ -12,6 +12,7 @@ there are sigma points gives gain and score.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -219,18 +220,15 @@ class Layers:
         """Return the layers of arrays in Keras' order: kernel, bias, kernel, ..."""
         return cls(tuple(arrays[::2]), tuple(arrays[1::2]))
 
-    def hidden(self, first: Array) -> Array:
-        """Return the last hidden layer from the first one before its ReLU."""
-        x = np.maximum(first, 0)
-        for kernel, bias in zip(self.kernels[1:-1], self.biases[1:-1], strict=True):
+    def hidden(self, x: Array) -> Array:
+        """Return the last hidden layer, which is the input of a single layer."""
+        for kernel, bias in zip(self.kernels[:-1], self.biases[:-1], strict=True):
             x = np.maximum(x @ kernel + bias, 0)
         return x
 
     def __call__(self, x: Array) -> Array:
         """Return the output of the last layer, before any activation."""
-        if len(self.kernels) > 1:
-            x = self.hidden(x @ self.kernels[0] + self.biases[0])
-        return x @ self.kernels[-1] + self.biases[-1]
+        return self.hidden(x) @ self.kernels[-1] + self.biases[-1]
 
 
 class FilterStep(NamedTuple):
@@ -253,15 +251,17 @@ class FilterStep(NamedTuple):
     expected_covariance: Floats | None = None
 
 
-class _Predicted(NamedTuple):
-    """Sigma points before and after the transition, and the state they predict."""
+class _MeasurementUpdate(NamedTuple):
+    """What a measurement does: shift of the state, what its covariance loses, ..."""
 
-    points: Floats
-    moved: Array
-    prior: Floats
-    prior_covariance: Floats
-    weighted: Floats
-    is_repaired: Bools
+    shift: Floats
+    loss: Floats
+    expected: Floats
+    innovation: Floats
+    # The squared distance of the innovation.
+    square: Floats
+    decoded_points: Array | None = None
+    expected_covariance: Floats | None = None
 
 
 class UnscentedFilter:
@@ -300,11 +300,10 @@ class UnscentedFilter:
         self.weights[0] = (_SPREAD - n) / _SPREAD
         first = self.transition.kernels[0]
         self._from_state, self._from_code = first[:n], first[n:]
-        if form == "whitened":
-            self._fold_in()
-
-    def _fold_in(self) -> None:
-        """Fold the inverse of R into the decoder's last map, once."""
+        self._further = Layers(self.transition.kernels[1:], self.transition.biases[1:])
+        if form == "plain":
+            return
+        # The inverse of R becomes part of the decoder's last map.
         from scipy.linalg import solve_triangular
 
         try:
@@ -347,10 +346,26 @@ class UnscentedFilter:
         prior = self.weights @ wide
         distance = wide - prior[:, None]
         weighted = self.weights[:, None] * distance
-        spread = distance.swapaxes(1, 2) @ weighted + self.state_noise
-        predicted = _Predicted(points, moved, prior, spread, weighted, is_repaired)
-        solve = self._plain if self.form == "plain" else self._whitened
-        return solve(predicted, measured)
+        prior_covariance = distance.swapaxes(1, 2) @ weighted + self.state_noise
+        update = self._plain if self.form == "plain" else self._whitened
+        shift, loss, expected, innovation, square, decoded, spread = update(
+            moved, weighted, measured
+        )
+        return FilterStep(
+            state=prior + shift,
+            covariance=prior_covariance - loss,
+            prior=prior,
+            prior_covariance=prior_covariance,
+            expected=expected,
+            innovation=innovation,
+            # Never 0 where a quadratic form is negative.
+            score=np.sqrt(np.where(square >= 0, square, np.nan)),
+            is_repaired=is_repaired,
+            points=points,
+            moved_points=moved,
+            decoded_points=decoded,
+            expected_covariance=spread,
+        )
 
     def _move(self, points: Floats, code: Array) -> Array:
         """Return the sigma points after the transition, in the networks' precision."""
@@ -359,15 +374,15 @@ class UnscentedFilter:
         first = (first.reshape(filters, count, -1) + code[:, None]).reshape(
             filters * count, -1
         )
-        if len(self.transition.kernels) > 1:
-            hidden = self.transition.hidden(first)
-            first = hidden @ self.transition.kernels[-1] + self.transition.biases[-1]
+        if self._further.kernels:
+            first = self._further(np.maximum(first, 0))
         moved: Array = np.tanh(first).reshape(filters, count, n)
         return moved
 
-    def _plain(self, given: _Predicted, measured: Floats) -> FilterStep:
-        """Return the step in the plain form, with the covariance of a measurement."""
-        points, moved, prior, prior_covariance, weighted, is_repaired = given
+    def _plain(
+        self, moved: Array, weighted: Floats, measured: Floats
+    ) -> _MeasurementUpdate:
+        """Return the update in the plain form, with the covariance of a measurement."""
         filters, count, n = moved.shape
         decoded = self.decoder(moved.reshape(-1, n)).reshape(filters, count, -1)
         wide = decoded.astype(np.float64)
@@ -380,31 +395,22 @@ class UnscentedFilter:
         inverse = _inverted(covariance)
         gain = weighted.swapaxes(1, 2) @ spread @ inverse
         innovation = measured - expected
-        square = np.einsum("fi,fij,fj->f", innovation, inverse, innovation)
-        return FilterStep(
-            state=prior + np.einsum("fij,fj->fi", gain, innovation),
-            covariance=prior_covariance - gain @ covariance @ gain.swapaxes(1, 2),
-            prior=prior,
-            prior_covariance=prior_covariance,
-            expected=expected,
-            innovation=innovation,
-            score=_root_of(square),
-            is_repaired=is_repaired,
-            points=points,
-            moved_points=moved,
-            decoded_points=decoded,
-            expected_covariance=covariance,
+        return _MeasurementUpdate(
+            np.einsum("fij,fj->fi", gain, innovation),
+            gain @ covariance @ gain.swapaxes(1, 2),
+            expected,
+            innovation,
+            np.einsum("fi,fij,fj->f", innovation, inverse, innovation),
+            decoded,
+            covariance,
         )
 
-    def _whitened(self, given: _Predicted, measured: Floats) -> FilterStep:
-        """Return the step in the whitened form: one system of sigma points."""
-        points, moved, prior, prior_covariance, weighted, is_repaired = given
+    def _whitened(
+        self, moved: Array, weighted: Floats, measured: Floats
+    ) -> _MeasurementUpdate:
+        """Return the update in the whitened form: one system of sigma points."""
         filters, count, n = moved.shape
-        flat = moved.reshape(-1, n)
-        if len(self.decoder.kernels) > 1:
-            flat = self.decoder.hidden(
-                flat @ self.decoder.kernels[0] + self.decoder.biases[0]
-            )
+        flat = self.decoder.hidden(moved.reshape(-1, n))
         hidden = flat.astype(np.float64).reshape(filters, count, -1)
         middle = self.weights @ hidden
         expected = middle @ self.decoder.kernels[-1].astype(np.float64)
@@ -419,23 +425,20 @@ class UnscentedFilter:
         pulled = np.einsum("fck,fk->fc", spread, white @ self._last.T)
         system = np.eye(count) + inner * self.weights
         right = np.concatenate([pulled[:, :, None], inner @ weighted], axis=2)
-        solved = _solved(system, right)
+        try:
+            solved = np.asarray(np.linalg.solve(system, right), np.float64)
+        except np.linalg.LinAlgError:
+            solved = _inverted(system) @ right
         back = weighted.swapaxes(1, 2)
-        state = prior + (back @ solved[:, :, :1])[:, :, 0]
         square = np.einsum("fi,fi->f", white, white) - np.einsum(
             "fc,c,fc->f", pulled, self.weights, solved[:, :, 0]
         )
-        return FilterStep(
-            state=state,
-            covariance=prior_covariance - back @ solved[:, :, 1:],
-            prior=prior,
-            prior_covariance=prior_covariance,
-            expected=expected,
-            innovation=innovation,
-            score=_root_of(square),
-            is_repaired=is_repaired,
-            points=points,
-            moved_points=moved,
+        return _MeasurementUpdate(
+            (back @ solved[:, :, :1])[:, :, 0],
+            back @ solved[:, :, 1:],
+            expected,
+            innovation,
+            square,
         )
 
     def _roots(self, spreads: Floats) -> tuple[Floats, Bools]:
@@ -484,32 +487,11 @@ def repaired_root(matrix: Floats) -> Floats:
 
 def _inverted(matrices: Floats) -> Floats:
     """Return inverses; nan for a singular matrix."""
-    try:
-        return np.asarray(np.linalg.inv(matrices), np.float64)
-    except np.linalg.LinAlgError:
-        return np.stack([_inverse_or_nan(one) for one in matrices])
-
-
-def _inverse_or_nan(matrix: Floats) -> Floats:
-    try:
-        return np.asarray(np.linalg.inv(matrix), np.float64)
-    except np.linalg.LinAlgError:
-        return np.full_like(matrix, np.nan)
-
-
-def _solved(systems: Floats, right: Floats) -> Floats:
-    """Return solutions; nan for a singular system."""
-    try:
-        return np.asarray(np.linalg.solve(systems, right), np.float64)
-    except np.linalg.LinAlgError:
-        return np.stack(
-            [_inverse_or_nan(a) @ b for a, b in zip(systems, right, strict=True)]
-        )
-
-
-def _root_of(square: Floats) -> Floats:
-    """Return square roots; nan, never 0, where a quadratic form is negative."""
-    return np.sqrt(np.where(square >= 0, square, np.nan))
+    inverses = np.full_like(matrices, np.nan)
+    for k, matrix in enumerate(matrices):
+        with suppress(np.linalg.LinAlgError):
+            inverses[k] = np.linalg.inv(matrix)
+    return inverses
 
 
 @dataclass(frozen=True, eq=False)

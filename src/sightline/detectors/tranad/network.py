@@ -1,7 +1,6 @@
 """The network of TranAD: one encoder, two decoders; the first guides the second."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import torch
@@ -19,30 +18,6 @@ _ACTIVATE = {
     "relu": functional.relu,
     "leaky_relu": functional.leaky_relu,
 }
-
-
-@dataclass(frozen=True)
-class TranADOutput:
-    """Both reconstructions, with the intermediate results of the two phases.
-
-    Parameters
-    ----------
-    first, second : tensor of shape (batch, channels)
-        Reconstructions of the last row.
-    focus : tensor of shape (batch, rows, channels)
-        Squared error of the first one, which guides the second.
-    entered, memory : pair of tensor of shape (batch, rows, 2 * channels)
-        Input and output of the encoder in each phase.
-    decoded : pair of tensor of shape (batch, 1, 2 * channels)
-        Output of the decoder in each phase.
-    """
-
-    first: Tensor
-    second: Tensor
-    focus: Tensor
-    entered: tuple[Tensor, Tensor]
-    memory: tuple[Tensor, Tensor]
-    decoded: tuple[Tensor, Tensor]
 
 
 class OutProjection(nn.Module):
@@ -259,42 +234,26 @@ class TranADNetwork(nn.Module):
         )
         return load_weights(network, weights)
 
-    def detailed(self, x: Tensor, target: Tensor | None = None) -> TranADOutput:
+    def forward(self, x: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return both reconstructions from windows (batch, rows, channels).
 
         `target` (batch, channels) is the row given to the decoders; by default the last
-        row of each window, which is also what they are to reconstruct.
+        row of each window, which is also what they are to reconstruct. The squared
+        error of the first reconstruction guides the second.
         """
         given = x[:, -1] if target is None else target
         query = given.repeat(1, 2).unsqueeze(1)
-        none = torch.zeros_like(x)
-        entered_1, memory_1 = self._encode(x, none)
-        decoded_1 = self.transformer_decoder1(query, memory_1)
-        first = self._head(decoded_1)
-        focus = (first - x) ** 2
-        entered_2, memory_2 = self._encode(x, focus)
-        decoded_2 = self.transformer_decoder2(query, memory_2)
-        second = self._head(decoded_2)
-        return TranADOutput(
-            first=first.squeeze(1),
-            second=second.squeeze(1),
-            focus=focus,
-            entered=(entered_1, entered_2),
-            memory=(memory_1, memory_2),
-            decoded=(decoded_1, decoded_2),
-        )
+        memory = self._encode(x, torch.zeros_like(x))
+        first = self._head(self.transformer_decoder1(query, memory))
+        memory = self._encode(x, (first - x) ** 2)
+        second = self._head(self.transformer_decoder2(query, memory))
+        return first.squeeze(1), second.squeeze(1)
 
-    def forward(self, x: Tensor, target: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return both reconstructions from windows (batch, rows, channels)."""
-        output = self.detailed(x, target)
-        return output.first, output.second
-
-    def _encode(self, x: Tensor, focus: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what enters the encoder (before dropout), and its memory."""
+    def _encode(self, x: Tensor, focus: Tensor) -> Tensor:
+        """Return the memory of windows and the focus on their rows."""
         rows = torch.cat([x, focus], -1) * x.shape[-1] ** 0.5
-        entered = self.pos_encoder(rows)
-        dropped = dropout(entered, self.dropout, self.training)
-        return entered, self.transformer_encoder(dropped)
+        entered = dropout(self.pos_encoder(rows), self.dropout, self.training)
+        return self.transformer_encoder(entered)  # type: ignore[no-any-return]
 
     def _head(self, decoded: Tensor) -> Tensor:
         row = self.fcn(decoded)

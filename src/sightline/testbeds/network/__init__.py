@@ -5,8 +5,8 @@ docs/network.md describes control, noise, attacks, and what is published and wha
 ours. It needs the extra ``water``.
 
 ================  ===================================================================
-`hydraulics`      one step by EPANET's toolkit
-`plant`           a network read from a file: tags, instruments, controls, demands
+`plant`           a network read from a file: tags, instruments, controls, demands;
+                  one step by EPANET's toolkit
 `process`         one row of everything, and runs of many
 ================  ===================================================================
 
@@ -25,16 +25,12 @@ from sightline.progress import Progress
 from sightline.testbeds.network.plant import (
     DEFAULT,
     STEP_S,
+    Instruments,
     Network,
     When,
     read_network,
 )
-from sightline.testbeds.network.process import (
-    Instruments,
-    NetworkBalance,
-    nominal_days,
-    warmed_up,
-)
+from sightline.testbeds.network.process import NetworkBalance, nominal_day, warmed_up
 from sightline.testbeds.twin.folder_writer import write_simulation
 from sightline.testbeds.twin.scenario import (
     DAY_S,
@@ -46,19 +42,32 @@ from sightline.testbeds.twin.scenario import (
     scenario_from,
 )
 from sightline.testbeds.twin.simulation import (
+    AttackTruth,
     Panel,
     PlantFacts,
-    RunLength,
     Simulation,
     simulate_plant,
 )
-from sightline.testbeds.twin.truth import AttackTruth
 
 HOUR_S = 3600
 FIRST_S, EVERY_S = 30 * HOUR_S, 30 * HOUR_S
 # How far a forged level or limit lies beyond the limits of the controls, in metres.
 BEYOND_M = 0.3
-_USUAL_STATE = "a command that repeats the usual state; nothing should move"
+# Hours and note of each template; `_actions` has what is done.
+TEMPLATES = (
+    (4, "pump or valve held in the other state"),
+    (6, "level forged below its limits; aim: a tank that overflows"),
+    (8, "pressure reads 2 m too much"),
+    (2, "a command that repeats the usual state; nothing should move"),
+    (12, "level frozen"),
+    (6, "flow reads 10 % too little; no control reads it"),
+    (10, "pump or valve held closed behind a replayed level"),
+    (12, "limit that switches at a low level raised"),
+    (3, "a command that repeats the usual state; nothing should move"),
+    (12, "level biased by 0.1 m an hour; stealthy"),
+    (8, "pressure frozen"),
+    (6, "level raised slowly, and the limit at a high level lowered"),
+)
 
 
 class Targets:
@@ -120,21 +129,19 @@ def _pick(tags: list[str], turn: int) -> str:
     return tags[turn % len(tags)]
 
 
-def _planned(
-    targets: Targets, template: int, turn: int, start_s: int
-) -> tuple[int, list[Action | None], str]:
-    """Return hours, actions and note of one template; None is an action too few.
+def _actions(
+    targets: Targets, start_s: int, turn: int
+) -> tuple[list[Action | None], ...]:
+    """Return the actions of each of `TEMPLATES`; None is an action too few.
 
     Parameters
     ----------
     targets : Targets
         What there is to act on.
-    template : int
-        0 to 11.
-    turn : int
-        How often the template was used before: the next target is taken.
     start_s : int
         When the attack begins.
+    turn : int
+        How often the templates were used before: the next targets are taken.
     """
     read, pump = _pick(targets.read, turn), _pick(targets.running, turn)
     low, high = targets.limits(read)
@@ -143,60 +150,29 @@ def _planned(
     flow = _pick(targets.flows, turn + 1)
     is_on = bool(targets.usual[pump][start_s % DAY_S // STEP_S])
     lower, higher = round(low - BEYOND_M, 3), high + 0.3
-    kind, act = ActionKind, Action
-    plans: tuple[tuple[int, list[Action | None], str], ...] = (
-        (
-            4,
-            [act(tag=pump, kind=kind.SET, value=float(not is_on))],
-            "pump or valve held in the other state",
-        ),
-        (
-            6,
-            [act(tag=read, kind=kind.CONSTANT, value=lower)],
-            "level forged below its limits; aim: a tank that overflows",
-        ),
-        (
-            8,
-            [act(tag=pressure, kind=kind.BIAS, value=2.0)],
-            "pressure reads 2 m too much",
-        ),
-        (2, [targets.steady(start_s, 2 * HOUR_S, turn)], _USUAL_STATE),
-        (12, [act(tag=level, kind=kind.FREEZE)], "level frozen"),
-        (
-            6,
-            [act(tag=flow, kind=kind.GAIN, value=0.9)],
-            "flow reads 10 % too little; no control reads it",
-        ),
-        (
-            10,
-            [
-                act(tag=read, kind=kind.REPLAY, value=24 * HOUR_S),
-                act(tag=pump, kind=kind.SET, value=0.0),
-            ],
-            "pump or valve held closed behind a replayed level",
-        ),
-        (
-            12,
-            [targets.moved_limit(turn, When.BELOW, BEYOND_M)],
-            "limit that switches at a low level raised",
-        ),
-        (3, [targets.steady(start_s, 3 * HOUR_S, turn + 1)], _USUAL_STATE),
-        (
-            12,
-            [act(tag=level, kind=kind.BIAS, rate=0.1 / HOUR_S)],
-            "level biased by 0.1 m an hour; stealthy",
-        ),
-        (8, [act(tag=pressure, kind=kind.FREEZE)], "pressure frozen"),
-        (
-            6,
-            [
-                act(tag=read, kind=kind.RAMP, rate=0.2 / HOUR_S, value=higher),
-                targets.moved_limit(turn, When.ABOVE, -BEYOND_M),
-            ],
-            "level raised slowly, and the limit at a high level lowered",
-        ),
+
+    def act(
+        tag: str, kind: str, value: float | None = None, rate: float | None = None
+    ) -> Action:
+        return Action(tag=tag, kind=ActionKind(kind), value=value, rate=rate)
+
+    return (
+        [act(pump, "set", float(not is_on))],
+        [act(read, "constant", lower)],
+        [act(pressure, "bias", 2.0)],
+        [targets.steady(start_s, 2 * HOUR_S, turn)],
+        [act(level, "freeze")],
+        [act(flow, "gain", 0.9)],
+        [act(read, "replay", 24 * HOUR_S), act(pump, "set", 0.0)],
+        [targets.moved_limit(turn, When.BELOW, BEYOND_M)],
+        [targets.steady(start_s, 3 * HOUR_S, turn + 1)],
+        [act(level, "bias", rate=0.1 / HOUR_S)],
+        [act(pressure, "freeze")],
+        [
+            act(read, "ramp", higher, 0.2 / HOUR_S),
+            targets.moved_limit(turn, When.ABOVE, -BEYOND_M),
+        ],
     )
-    return plans[template]
 
 
 def planned_scenario(network: Network, usual: Rows, days: float) -> Scenario:
@@ -215,7 +191,9 @@ def planned_scenario(network: Network, usual: Rows, days: float) -> Scenario:
     attacks = []
     for number in range(int(days * DAY_S // EVERY_S)):
         start_s = FIRST_S + number * EVERY_S
-        hours, actions, note = _planned(targets, number % 12, number // 12, start_s)
+        turn, template = divmod(number, len(TEMPLATES))
+        hours, note = TEMPLATES[template]
+        actions = _actions(targets, start_s, turn)[template]
         possible = tuple(action for action in actions if action is not None)
         if possible:
             attacks.append(
@@ -293,7 +271,7 @@ def facts_of(network: Network, instruments: Instruments) -> PlantFacts:
         name="network",
         tags=network.tags,
         vocabulary=network.vocabulary,
-        yardstick=network.yardstick(instruments.noise, instruments.quantum),
+        yardstick=network.yardstick(instruments),
         unit="a sensor's own noise and rounding (standard deviation); a status by 1",
         panels=tuple(panels),
         picture_days=7,
@@ -303,11 +281,10 @@ def facts_of(network: Network, instruments: Instruments) -> PlantFacts:
 def opened_network(network: str | Path) -> tuple[Network, Instruments, Rows]:
     """Return a network, instruments that fit its flows, and a day without noise."""
     read = read_network(network)
-    usual = nominal_days(read, 1)
+    usual = nominal_day(read)
     n_flows = len(read.flow_tags)
     flows = np.abs(usual[:, -2 * n_flows : len(read.tags) - n_flows]).max(axis=0)
-    noise, quantum = read.instruments(flows.astype(np.float64))
-    return read, Instruments(noise=noise, quantum=quantum), usual
+    return read, read.instruments(flows.astype(np.float64)), usual
 
 
 def default_scenario(days: float = 46.0, *, network: str | Path = DEFAULT) -> Scenario:
@@ -358,8 +335,9 @@ def simulate(
     quick : bool
         Fewer days, for demonstrations and tests.
     recovery_labels : bool
-        Label rows in which the plant recovers from an attack -1 (`truth.recovery_s`);
-        if False, they are labelled 0 like all other rows outside of attacks.
+        Label rows in which the plant recovers from an attack -1
+        (`twin.simulation.recovery_s`); if False, they are labelled 0 like all other
+        rows outside of attacks.
     progress : callable, optional
         Takes a `Step` for each part of train and test.
 
@@ -386,17 +364,17 @@ def simulate(
     """
     if not isinstance(network, str | Path):
         raise StreamError(f"`network` must be a name or a path; got {network!r}.")
-    usual_days = QUICK_DAYS if quick else USUAL_DAYS
-    length = RunLength.checked(days_train, days_test, usual_days, STEP_S, seed)
     read, instruments, usual = opened_network(network)
-    days = length.n_test * STEP_S / DAY_S
     return simulate_plant(
         NetworkSimulation,
         facts_of(read, instruments),
-        length,
-        lambda: warmed_up(read, instruments, length.seed),
-        scenario=scenario or planned_scenario(read, usual, days),
-        source=f"network {read.name} seed {length.seed}",
+        lambda seed: warmed_up(read, instruments, seed),
+        days=(days_train, days_test),
+        usual_days=QUICK_DAYS if quick else USUAL_DAYS,
+        seed=seed,
+        scenario=scenario,
+        planned=lambda days: planned_scenario(read, usual, days),
+        source=f"network {read.name} seed {seed}",
         recovery_labels=recovery_labels,
         progress=progress,
         network=read,

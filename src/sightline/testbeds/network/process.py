@@ -6,37 +6,22 @@ that a forged reading misleads them. Demands and sensors have noise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.testbeds.network.plant import STEP_S, Network, When, due
-from sightline.testbeds.twin.scenario import (
-    DAY_S,
-    Action,
-    ActionKind,
-    PlannedAttack,
-    Rows,
-    forged_reading,
-)
-from sightline.testbeds.twin.simulation import NoiseSource, TwinPlant
+from sightline.testbeds.network.plant import STEP_S, Instruments, Network, When
+from sightline.testbeds.twin.scenario import DAY_S, ActionKind, Rows
+from sightline.testbeds.twin.simulation import Filling, NoiseSource, TwinPlant
 
 # Demand differs from the file's pattern by a factor that all consumers share and one of
 # each consumer: standard deviation of its logarithm, and seconds it remembers.
 SHARED_SPREAD, SHARED_MEMORY_S = 0.05, 10_800.0
 OWN_SPREAD, OWN_MEMORY_S = 0.10, 3_600.0
 WARM_UP_DAYS = 2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Instruments:
-    """Noise and rounding of each tag, of shape (n_tags,); 0 for a status."""
-
-    noise: Floats
-    quantum: Floats
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,54 +132,68 @@ class NetworkPlant(TwinPlant):
             _opened=self._opened,
         )
 
-    def _fill(
-        self,
-        recorded: Rows,
-        unforged: Rows | None,
-        rows: range,
-        attack: PlannedAttack | None,
-        report: Callable[[int], None],
-    ) -> None:
+    def fill(self, to_fill: Filling) -> None:
         """Run the plant over some rows."""
-        actions = () if attack is None else attack.actions
-        limits = {
-            action.tag: float(action.value or 0.0)
-            for action in actions
-            if action.kind is ActionKind.SETPOINT
-        }
-        forging = [action for action in actions if action.kind.forges]
+        limits = to_fill.values(ActionKind.SETPOINT)
+        commanded = to_fill.values(ActionKind.SET)
+        recorded, rows = to_fill.recorded, to_fill.rows
         for row in rows:
-            measured = self._step(actions, limits)
+            self._control(limits)
+            measured = self._step(commanded)
             reading = measured.copy()
-            for action in forging:
-                column = self.network.vocabulary.sensors.index(action.tag)
-                reading[column] = forged_reading(
-                    action,
-                    float(reading[column]),
-                    recorded,
-                    row=row,
-                    start=rows.start,
-                    column=column,
-                    elapsed_s=(row - rows.start + 1) * STEP_S,
-                    step_s=STEP_S,
-                    lowest=-np.inf,
-                )
+            to_fill.forge(
+                reading,
+                self.network.vocabulary.sensors,
+                row=row,
+                elapsed_s=(row - rows.start + 1) * STEP_S,
+                step_s=STEP_S,
+                lowest=-np.inf,
+            )
             recorded[row] = reading
             # Controllers read what is recorded.
             self.state.reading = recorded[row].astype(np.float64)
-            if unforged is not None:
-                unforged[row] = measured
+            if to_fill.unforged is not None:
+                to_fill.unforged[row] = measured
             if row % 500 == 499:
-                report(row + 1)
+                to_fill.report(row + 1)
 
-    def _step(self, actions: tuple[Action, ...], limits: Mapping[str, float]) -> Floats:
-        """Control, solve and measure once; return the readings before any forging."""
+    def _control(self, limits: Mapping[str, float]) -> None:
+        """Let the controls of the file act, in its order, on what was read last.
+
+        An attacker may have changed the limits of some.
+        """
+        network, state = self.network, self.state
+        tags = (tag.name for tag in network.tags)
+        readings = dict(zip(tags, state.reading.tolist(), strict=True))
+        for control in network.controls:
+            limit = limits.get(control.name, control.limit)
+            if control.when is When.BELOW:
+                is_due = readings[control.tag] <= limit
+            elif control.when is When.ABOVE:
+                is_due = readings[control.tag] >= limit
+            else:
+                by_day = control.when is When.TIME_OF_DAY
+                clock_s = self.clock_s % (DAY_S if by_day else network.timer_period_s)
+                is_due = clock_s <= limit < clock_s + STEP_S
+            if is_due:
+                state.status[control.link] = control.status
+                if control.setting is not None:
+                    state.setting[control.link] = control.setting
+
+    def _step(self, commanded: Mapping[str, float]) -> Floats:
+        """Solve and measure once; return the readings before any forging.
+
+        Every actuator is commanded; the attacker's command replaces the controller's.
+        """
         state, network = self.state, self.network
+        status = state.status.copy()
+        for tag, value in commanded.items():
+            status[network.status_tags.index(tag)] = value
+        for k, link in enumerate(network.actuators):
+            network.hydraulics.command(link, float(status[k]), state.setting[k])
         draws = np.zeros(len(state.demand) + len(network.tags))
         if self.seed is not None:
             draws = self._noise.upto(state.step, 1)[0]
-        self._control(limits)
-        self._command(actions)
         solved = network.hydraulics.solve(
             self.clock_s,
             state.levels,
@@ -207,48 +206,14 @@ class NetworkPlant(TwinPlant):
         state.supplied += solved.supplied_m3
         state.delivered += solved.delivered_m3
         state.step += 1
-        actuators = list(network.actuators)
         real = np.concatenate(
-            [
-                solved.level,
-                solved.pressure[list(network.pressures)],
-                solved.flow[actuators],
-                solved.status[actuators],
-            ]
+            [solved.level, solved.pressure, solved.flow, solved.status]
         )
-        return self._measured(real, draws[len(state.demand) :])
-
-    def _measured(self, real: Floats, draws: Floats) -> Floats:
-        """Return true values with noise, rounded to the steps of the instruments."""
-        noise, quantum = self.instruments.noise, self.instruments.quantum
-        read = real + noise * draws
+        # With noise, rounded to the steps of the instruments.
+        noise, quantum = self.instruments
+        read = real + noise * draws[len(state.demand) :]
         steps = np.where(quantum > 0, quantum, 1.0)
         return np.where(quantum > 0, np.round(read / steps) * steps, real)
-
-    def _control(self, limits: Mapping[str, float]) -> None:
-        """Let the controls of the file act, in its order, on what was read last."""
-        network, state = self.network, self.state
-        tags = (tag.name for tag in network.tags)
-        readings = dict(zip(tags, state.reading.tolist(), strict=True))
-        for control in network.controls:
-            clock_s = self.clock_s % (
-                DAY_S if control.when is When.TIME_OF_DAY else network.timer_period_s
-            )
-            if control.name in limits:
-                control = replace(control, limit=limits[control.name])
-            if due(control, readings, clock_s):
-                state.status[control.link] = control.status
-                if control.setting is not None:
-                    state.setting[control.link] = control.setting
-
-    def _command(self, actions: tuple[Action, ...]) -> None:
-        """Command every actuator; the attacker's command replaces the controller's."""
-        network, status = self.network, self.state.status.copy()
-        for action in actions:
-            if action.kind is ActionKind.SET:
-                status[network.status_tags.index(action.tag)] = action.value
-        for k, link in enumerate(network.actuators):
-            network.hydraulics.command(link, float(status[k]), self.state.setting[k])
 
     def _demands(self, draws: Floats) -> Floats:
         """Return what consumers want now, litres a second, and move the disturbance."""
@@ -278,13 +243,15 @@ class NetworkPlant(TwinPlant):
         )
 
 
-def at_rest(
+def warmed_up(
     network: Network, instruments: Instruments, seed: int | None
 ) -> NetworkPlant:
-    """Return a network at midnight, in the state that the file begins with."""
+    """Return a network at midnight, `WARM_UP_DAYS` days after its start.
+
+    It starts in the state that the file begins with.
+    """
     first = [network.hydraulics.first_state(link) for link in network.actuators]
     controlled = {control.link for control in network.controls}
-    n_draws = 1 + len(network.hydraulics.junctions)
     state = NetworkState(
         step=0,
         levels=network.hydraulics.first_levels(),
@@ -294,29 +261,20 @@ def at_rest(
             None if k in controlled or not setting else setting
             for k, (_, setting) in enumerate(first)
         ],
-        demand=np.zeros(n_draws),
+        demand=np.zeros(1 + len(network.hydraulics.junctions)),
         reading=np.zeros(len(network.tags)),
     )
     state.reading[: len(state.levels)] = state.levels
-    return NetworkPlant(
+    plant = NetworkPlant(
         network=network, instruments=instruments, seed=seed, state=state
     )
-
-
-def nominal_days(network: Network, days: int) -> Rows:
-    """Return days without any noise, as rows; the first begins at midnight."""
-    exact = Instruments(
-        noise=np.zeros(len(network.tags)), quantum=np.zeros(len(network.tags))
-    )
-    plant = at_rest(network, exact, None)
-    plant.run(np.empty((WARM_UP_DAYS * DAY_S // STEP_S, len(network.tags)), np.float32))
-    rows = np.empty((days * DAY_S // STEP_S, len(network.tags)), np.float32)
-    plant.run(rows)
-    return rows
-
-
-def warmed_up(network: Network, instruments: Instruments, seed: int) -> NetworkPlant:
-    """Return a network at midnight, `WARM_UP_DAYS` days after its start."""
-    plant = at_rest(network, instruments, seed)
     plant.run(np.empty((WARM_UP_DAYS * DAY_S // STEP_S, len(network.tags)), np.float32))
     return plant
+
+
+def nominal_day(network: Network) -> Rows:
+    """Return a day without any noise from midnight, as rows."""
+    exact = Instruments(*np.zeros((2, len(network.tags))))
+    rows = np.empty((DAY_S // STEP_S, len(network.tags)), np.float32)
+    warmed_up(network, exact, None).run(rows)
+    return rows

@@ -31,6 +31,7 @@ from sightline.data.downsampling import (
     with_trim,
     without_attacks,
 )
+from sightline.data.record_parts import away_from_incidents
 from sightline.data.recording import Recording, Role, Tag, stamp
 from sightline.data.segments import (
     Incident,
@@ -42,18 +43,28 @@ from sightline.errors import FileError, naming
 from sightline.files import reading
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.tables.cells import name_and_unit
-from sightline.tables.lists import EXCEL, list_rows, read_incidents
+from sightline.tables.lists import list_rows, read_incidents
 from sightline.tables.stamps import seconds_of_cell
-from sightline.tables.text_tables import PARQUET, TEXT
-from sightline.testbeds.base import MOST_NAMES, Testbed
+from sightline.tables.text_tables import EXCEL, PARQUET, TEXT
+from sightline.testbeds.base import HOLD_S, MOST_NAMES, Testbed
 from sightline.testbeds.csv_reader import sha256_of
-from sightline.testbeds.own_plant.exports import Readings, in_order_of, readings_of
+from sightline.testbeds.own_plant.exports import (
+    Readings,
+    in_order_of,
+    mode_of,
+    readings_of,
+)
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import leave_out_empty, open_source, states_of
-from sightline.text import did_you_mean, names, plural
+from sightline.text import counted, did_you_mean, names, plural
 
 LISTS = (".csv", ".txt", ".tsv", *EXCEL)
 _IGNORE = "ignore"
+_NUMBERS = {
+    "low": "the end of the instrument's range",
+    "high": "the end of the instrument's range",
+    "resolution": "the smallest step of its values",
+}
 
 
 def read_folder(
@@ -92,9 +103,10 @@ def read_folder(
     tag_rows = _tag_rows(folder / "tags.csv")
     ignored = [name for name, row in tag_rows.items() if row["role"] == _IGNORE]
     roles = {name: row["role"] for name, row in tag_rows.items()}
+    ranges = ranges_of(tag_rows)
     progress(Step(StepKind.READING, 0, len(paths), paths["train"].name))
     sources = [
-        open_source(path, settings, ignored=ignored, roles=roles)
+        open_source(path, settings, ignored=ignored, roles=roles, ranges=ranges)
         for path in paths.values()
     ]
     empty = leave_out_empty(sources)
@@ -103,6 +115,7 @@ def read_folder(
     progress(Step(StepKind.READING, 1, len(paths), paths["test"].name))
     test = in_order_of(train.channels, readings_of(sources.pop(), states), folder)
     settings.check_holds(train.channels, folder / "plant.toml")
+    mode = mode_of(settings, train.channels, states, folder / "plant.toml")
     train, prepared = _prepared(train, test, settings, folder / "plant.toml")
     notices = [*train.notices, *test.notices, *empty, *states.notices()]
     notices += [*prepared, *_agreement(train, test, folder)]
@@ -120,8 +133,21 @@ def read_folder(
         _recording(readings, tags, incidents, path, timezone)
         for readings, path in zip((train, test), paths.values(), strict=True)
     ]
-    normal, left_out = without_attacks(recordings[0])
-    notices.extend(left_out)
+    if settings.parts > 1:
+        whole = _recording(
+            _one_record(train, test, folder), tags, incidents, folder, timezone
+        )
+        recordings = [whole, replace(whole, parts=settings.parts)]
+        normal = away_from_incidents(whole)
+        n_left_out = whole.n_steps - normal.n_steps
+        notices.append(
+            f"Train and test are one record, judged in {settings.parts} parts, each by "
+            f"a model of the others; {counted(n_left_out, 'row', 'is', 'are')} within "
+            "an hour of an incident and not learned from."
+        )
+    else:
+        normal, left_out = without_attacks(recordings[0])
+        notices.extend(left_out)
     notices.extend(
         _unmatched(incidents, recordings, known_tags={*train.channels, *ignored})
     )
@@ -139,7 +165,27 @@ def read_folder(
         },
         accepts=settings.accept,
         incidents=incidents,
+        holds={
+            tag: min(float(hold), 1e300)
+            for tag, hold in zip(
+                train.channels, settings.holds_of(train.channels, roles), strict=True
+            )
+            if hold != HOLD_S
+        },
+        mode=None if mode is None else mode[1],
     )
+
+
+def ranges_of(
+    tag_rows: Mapping[str, Mapping[str, str]],
+) -> dict[str, tuple[float | None, float | None]]:
+    """Return the range of each tag's instrument, by the rows of tags.csv."""
+    found = {}
+    for name, row in tag_rows.items():
+        low, high = (float(row[k]) if row.get(k) else None for k in ("low", "high"))
+        if low is not None or high is not None:
+            found[name] = low, high
+    return found
 
 
 def _table_paths(folder: Path) -> dict[str, Path]:
@@ -201,6 +247,7 @@ def _prepared(
         train = replace(
             train,
             values=train.values[keep],
+            validity=train.validity[keep],
             time=time,
             breaks=breaks_from_time(time, train.step_s),
             labels=None if train.labels is None else train.labels[keep],
@@ -219,6 +266,29 @@ def _prepared(
                 f"{names(said, MOST_NAMES)}."
             )
     return train, notices
+
+
+def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
+    """Return train and the test that follows it as one table."""
+    if test.time[0] <= train.time[-1] or test.step_s != train.step_s:
+        raise FileError(
+            f"{folder}: parts in plant.toml needs a test that follows train in the "
+            "same step: leave `parts` out."
+        )
+    time = np.concatenate([train.time, test.time])
+    has_labels = train.labels is not None and test.labels is not None
+    gaps = breaks_from_time(time, train.step_s)
+    return replace(
+        train,
+        values=np.concatenate([train.values, test.values]),
+        validity=np.concatenate([train.validity, test.validity]),
+        time=time,
+        breaks=np.union1d(
+            np.append(train.breaks, len(train.time) + test.breaks[1:]), gaps
+        ),
+        labels=np.concatenate([train.labels, test.labels]) if has_labels else None,
+        unwatched=(*train.unwatched, *test.unwatched),
+    )
 
 
 def _agreement(train: Readings, test: Readings, folder: Path) -> list[str]:
@@ -278,7 +348,7 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
                 f"{path}: line {line}: role {role!r} of tag {tag!r} is unknown; "
                 f"{did_you_mean(role, [*Role, _IGNORE])}"
             )
-        for column in ("low", "high"):
+        for column, meaning in _NUMBERS.items():
             cell = row.get(column)
             try:
                 is_number = not cell or math.isfinite(float(cell))
@@ -287,7 +357,7 @@ def _tag_rows(path: Path) -> dict[str, dict[str, str]]:
             if not is_number:
                 raise FileError(
                     f"{path}: line {line}: {column} {cell!r} of tag {tag!r} is no "
-                    "number: give the end of the instrument's range, or leave it empty."
+                    f"number: give {meaning}, or leave it empty."
                 )
         rows[tag] = row | {"role": role, "unit": row.get("unit") or unit}
     return rows
@@ -326,6 +396,7 @@ def _tags(
             unit=row.get("unit") or units.get(name) or None,
             low=float(row["low"]) if row.get("low") else None,
             high=float(row["high"]) if row.get("high") else None,
+            resolution=float(row["resolution"]) if row.get("resolution") else None,
         )
         for name, row in zip(channels, rows, strict=True)
     )
@@ -383,6 +454,8 @@ def _recording(
             attacks=attacks,
             source=path.name,
             timezone=timezone,
+            validity=readings.validity,
+            unwatched=readings.unwatched,
         )
 
 

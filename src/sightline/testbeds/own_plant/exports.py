@@ -2,7 +2,8 @@
 
 A wide export has one column for each tag and one row for each time stamp; short gaps
 are filled. A long export has one row for each reading; readings are put on an even grid
-of time.
+of time. Every cell gets its `Validity` here, and nowhere else; rows that were not
+watched are taken out, and remembered as time not watched.
 """
 
 from collections import Counter
@@ -14,19 +15,26 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
+from sightline.data.clocks import TimeOrder, in_time_order
 from sightline.data.recording import expanded_rows, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
+from sightline.data.validity import (
+    Codes,
+    Gate,
+    Mode,
+    Unwatched,
+    Validity,
+    breaks_after,
+    code_counts,
+    hold,
+    is_usable,
+    spans,
+)
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import TextCells, label_codes, plain
-from sightline.testbeds.base import (
-    HOLD_S,
-    MOST_NAMES,
-    counts_by_channel,
-    hold,
-    hold_words,
-    still_missing,
-)
+from sightline.tables.cells import EMPTY, TextCells, label_codes, plain
+from sightline.testbeds.base import MOST_NAMES, counts_by_channel
+from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
     OpenedTable,
     StateWords,
@@ -54,7 +62,9 @@ class Readings:
     channels : tuple of str
         Names of the columns of `values`.
     values : array of shape (n_rows, n_channels)
-        nan where the last reading is older than `PlantSettings.hold_s`.
+        nan where a cell cannot be used.
+    validity : array of int8, shape (n_rows, n_channels)
+        The `Validity` of each cell.
     time, breaks, step_s
         Seconds of each row, first row of each continuous run, seconds between rows.
     labels : array of shape (n_rows,), optional
@@ -65,10 +75,15 @@ class Readings:
         What was filled, dropped or taken as missing.
     units : mapping of str to str
         Units that stand in the table, by tag.
+    unwatched : tuple of Unwatched
+        Time whose rows were taken out.
+    clock : tuple of str
+        Those of the notices that say that time cannot be believed.
     """
 
     channels: tuple[str, ...]
     values: Floats
+    validity: Codes
     time: Floats
     breaks: Ints
     step_s: float
@@ -76,12 +91,14 @@ class Readings:
     is_utc: bool
     notices: tuple[str, ...]
     units: Mapping[str, str] = field(default_factory=dict)
+    unwatched: tuple[Unwatched, ...] = ()
+    clock: tuple[str, ...] = ()
 
 
 def readings_of(
     source: OpenedTable, states: StateWords, *, may_be_empty: bool = False
 ) -> Readings:
-    """Return a table in even steps of time.
+    """Return a table in even steps of time: held, and without what was not watched.
 
     Parameters
     ----------
@@ -100,9 +117,102 @@ def readings_of(
     StreamError
         If the column of labels holds anything but 0, 1 and -1.
     """
+    readings = raw_readings(source, states, may_be_empty=may_be_empty)
+    values, codes = hold(
+        readings.values,
+        readings.validity,
+        readings.time,
+        source.holds_of(readings.channels),
+    )
+    place = source.place
+    mode = mode_of(source.settings, readings.channels, states, source.path)
+    reasons = Gate(step_s=readings.step_s, mode=mode).reasons(values, codes)
+    is_watched = reasons == 0
+    if not is_watched.any() and not may_be_empty:
+        raise FileError(
+            f"{place}: in no row can at least half of the tags be used: check how it "
+            "was exported, and missing_values and hold_s in plant.toml."
+        )
+    notices = [f"{place}: {said}" for said in code_counts(codes, readings.channels)]
+    notices += _lost_tags(codes[is_watched], readings.channels, place)
+    return replace(
+        readings,
+        values=values[is_watched],
+        validity=codes[is_watched],
+        time=readings.time[is_watched],
+        breaks=breaks_after(is_watched, readings.breaks),
+        labels=None if readings.labels is None else readings.labels[is_watched],
+        notices=(*readings.notices, *notices),
+        unwatched=spans(readings.time, reasons, readings.step_s),
+    )
+
+
+def raw_readings(
+    source: OpenedTable, states: StateWords, *, may_be_empty: bool = False
+) -> Readings:
+    """Return a table in even steps of time, nothing held and every row in it.
+
+    For tables that continue one another: what is held, and what was watched, is
+    decided over all of them. Parameters and errors as of `readings_of`.
+    """
     if source.columns.tag is None:
-        return read_wide(source, states, may_be_empty=may_be_empty)
-    return read_long(source, states)
+        readings = read_wide(source, states, may_be_empty=may_be_empty)
+    else:
+        readings = read_long(source, states)
+    codes = readings.validity
+    for k, tag in enumerate(readings.channels):
+        low, high = source.ranges.get(tag, (None, None))
+        with np.errstate(invalid="ignore"):
+            outside = readings.values[:, k] < (-np.inf if low is None else low)
+            outside |= readings.values[:, k] > (np.inf if high is None else high)
+        codes[outside, k] = Validity.RANGE
+    return readings
+
+
+def mode_of(
+    settings: PlantSettings, channels: Sequence[str], states: StateWords, path: Path
+) -> tuple[int, Mode] | None:
+    """Return the channel that says whether the plant runs, by ``mode_tag``.
+
+    Raises
+    ------
+    FileError
+        If there is no such tag, or it never has one of the words of ``mode_running``.
+    """
+    tag = settings.mode_tag
+    if tag is None:
+        return None
+    if tag not in channels:
+        raise FileError(
+            f"{path}: has no tag {tag!r}, which mode_tag in plant.toml names; it has "
+            f"{names(channels, 6)}."
+        )
+    numbers = states.numbers.get(tag, {})
+    running = []
+    for word in settings.mode_running:
+        number = numbers.get(str(word).strip().lower())
+        try:
+            running.append(float(word) if number is None else float(number))
+        except ValueError:
+            raise FileError(
+                f"{path}: {tag} never is {word!r}, which mode_running in plant.toml "
+                f"names; it is {names(list(numbers) or ['a number'], 6)}."
+            ) from None
+    mode = Mode(tag=tag, running=tuple(running), settle_s=settings.mode_settle_s)
+    return list(channels).index(tag), mode
+
+
+def _lost_tags(codes: Codes, channels: Sequence[str], place: str) -> list[str]:
+    """Return a sentence about tags that cannot be used in half of the watched rows."""
+    share = (~is_usable(codes)).sum(axis=0) / max(len(codes), 1)
+    lost = np.flatnonzero(share > 0.5).tolist()
+    poor = [f"{channels[k]} ({share[k]:.0%})" for k in lost]
+    if not poor:
+        return []
+    return [
+        f"{place}: in more than half of the watched rows there is no usable value of "
+        f"{names(poor, MOST_NAMES)}."
+    ]
 
 
 def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Readings:
@@ -127,22 +237,24 @@ def in_order_of(channels: Sequence[str], readings: Readings, root: Path) -> Read
     if order == list(range(len(order))):
         return readings
     return replace(
-        readings, channels=tuple(channels), values=readings.values[:, order].copy()
+        readings,
+        channels=tuple(channels),
+        values=readings.values[:, order].copy(),
+        validity=readings.validity[:, order].copy(),
     )
 
 
-class _Missing:
-    """Counts the cells that were taken as missing, for one sentence of each kind."""
+class _CellReader:
+    """Reads cells as numbers with their codes, and counts texts for one sentence."""
 
     def __init__(self, source: OpenedTable) -> None:
         self.source = source
         self.texts: dict[str, Counter[str]] = {}
-        self.codes: dict[str, int] = {}
 
-    def numbers(
+    def read(
         self, column: Any, states: Mapping[str, int] | None, *, name: str
-    ) -> Floats:
-        """Return a column as numbers, nan where it holds none.
+    ) -> tuple[Floats, Codes]:
+        """Return a column as numbers, nan where it holds none, and the codes.
 
         Parameters
         ----------
@@ -155,63 +267,54 @@ class _Missing:
         """
         import polars as pl
 
+        is_bad: Bools | None = None
         if isinstance(column, TextCells):
             series, words = column.numbers, column.words
             if states is not None:
                 mapped = words.str.to_lowercase().replace_strict(
                     states, default=None, return_dtype=pl.Float64
                 )
-                series, words = series.fill_null(mapped), words.filter(mapped.is_null())
-            self.count_texts(name, words)
+                series = series.fill_null(mapped)
+                words = pl.select(pl.when(mapped.is_null()).then(words)).to_series()
+            is_word = words.is_not_null() & ~words.str.to_lowercase().is_in([*EMPTY])
+            is_bad = np.asarray(is_word.fill_null(False).to_numpy(), np.bool_)
+            if is_bad.any():
+                counts = words.filter(is_bad).value_counts()
+                self.texts[name] = Counter(dict(sorted(counts.rows())))
         elif column.dtype.is_numeric():
             series = column.cast(pl.Float64)
         else:
             series = pl.Series(name, [None] * len(column), pl.Float64)
-        return self.without_codes(series.fill_null(float("nan")).to_numpy(), name)
-
-    def count_texts(self, name: str, words: Any) -> None:
-        """Count the words of a tag that are taken as missing."""
-        words = words.drop_nulls()
-        if len(words):
-            self.texts[name] = Counter(dict(sorted(words.value_counts().rows())))
-
-    def without_codes(self, values: Floats, name: str) -> Floats:
-        """Return values with nan for the numbers that mean "no value"."""
-        codes = self.source.settings.missing_values
-        if not codes:
-            return np.asarray(values, np.float64)
-        # A table may hold them in single precision.
-        with np.errstate(over="ignore"):
-            singles = np.asarray(codes, np.float32)
-        is_code = np.isin(values, [*codes, *singles[np.isfinite(singles)].tolist()])
-        if not is_code.any():
-            return np.asarray(values, np.float64)
-        self.codes[name] = int(is_code.sum())
-        return np.where(is_code, np.nan, values)
+        values = np.asarray(series.fill_null(float("nan")).to_numpy(), np.float64)
+        codes = np.where(np.isnan(values), Validity.MISSING, Validity.GOOD)
+        missing = self.source.settings.missing_values
+        if missing:
+            # A table may hold them in single precision.
+            with np.errstate(over="ignore"):
+                singles = np.asarray(missing, np.float32)
+            finite = singles[np.isfinite(singles)].tolist()
+            is_code = np.isin(values, [*missing, *finite])
+            is_bad = is_code if is_bad is None else is_bad | is_code
+        if is_bad is not None:
+            codes[is_bad] = Validity.BAD
+        return np.where(codes == Validity.GOOD, values, np.nan), codes.astype(np.int8)
 
     def notices(self) -> list[str]:
-        """Return a sentence about text, and one about codes."""
-        notices = []
-        if self.texts:
-            said = [
-                f"{tag} ({names(times, MOST_NAMES)})"
-                for tag, counted in self.texts.items()
-                for times in [
-                    [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
-                ]
+        """Return a sentence about text that is no number and no state."""
+        if not self.texts:
+            return []
+        said = [
+            f"{tag} ({names(times, MOST_NAMES)})"
+            for tag, counted in self.texts.items()
+            for times in [
+                [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
             ]
-            total = sum(counted.total() for counted in self.texts.values())
-            notices.append(
-                f"{self.source.place}: text in {plural(total, 'cell')} was taken as "
-                f"missing: {names(said, MOST_NAMES)}."
-            )
-        if self.codes:
-            said = [f"{tag} ({n:,})" for tag, n in self.codes.items()]
-            notices.append(
-                f"{self.source.place}: {plural(sum(self.codes.values()), 'cell')} with "
-                f"one of missing_values, taken as missing: {names(said, MOST_NAMES)}."
-            )
-        return notices
+        ]
+        total = sum(counted.total() for counted in self.texts.values())
+        return [
+            f"{self.source.place}: text in {plural(total, 'cell')} is no number and no "
+            f"state: {names(said, MOST_NAMES)}."
+        ]
 
 
 def _no_number(path: Path, column: str) -> FileError:
@@ -251,11 +354,10 @@ def _check_growth(
 def read_wide(
     source: OpenedTable, states: StateWords, *, may_be_empty: bool = False
 ) -> Readings:
-    """Return a wide table as readings: each column is a tag.
+    """Return a wide table as raw readings: each column is a tag.
 
-    Rows are sorted by time, short gaps are filled with rows, and missing cells are held
-    at the last value for as long as `PlantSettings` says. Parameters as of
-    `readings_of`.
+    Rows are sorted by time, and short gaps are filled with rows without a reading.
+    Parameters as of `readings_of`.
 
     Raises
     ------
@@ -268,20 +370,15 @@ def read_wide(
     if not channels:
         empty = "has no column besides time to take as a tag."
         raise FileError(f"{source.path}: {_NOTHING_LEFT if source.ignored else empty}")
-    holds = source.holds_of(channels)
     notices = source.notices
     labels = _labels(source)
-    values, is_bad = _wide_values(
-        source,
-        states,
-        needs_bad=bool((holds > HOLD_S).any()),
-        may_be_empty=may_be_empty,
-    )
-    order = _in_order(time, place, notices)
+    values, codes = _wide_values(source, states, may_be_empty=may_be_empty)
+    order = _in_order(source, values)
     if order is not None:
-        time, values = time[order], values[order]
-        labels = None if labels is None else labels[order]
-        is_bad = None if is_bad is None else is_bad[order]
+        time, values, codes = time[order.rows], values[order.rows], codes[order.rows]
+        labels = None if labels is None else labels[order.rows]
+        values[order.is_doubtful] = np.nan
+        codes[order.is_doubtful] = Validity.CLOCK
     hold_s = source.settings.hold_s
     step_s = source.settings.step_s or _usual_step(time, source.path)
     # Rows that are missing in short gaps: at most `hold_s` seconds of them.
@@ -296,70 +393,50 @@ def read_wide(
             f"to {hold_s:g} s and filled with the last values."
         )
         row, since = expanded_rows(lost)
-        is_bad = None if is_bad is None else is_bad[row]
-        values = values[row]
-        values[since > 0] = np.nan
+        values, codes = values[row], codes[row]
+        values[since > 0], codes[since > 0] = np.nan, Validity.MISSING
         labels = None if labels is None else labels[row]
         time = time[row] + since * step_s
-    breaks = breaks_from_time(time, step_s)
-    values, held = hold(
-        values,
-        breaks,
-        channels=channels,
-        step_s=step_s,
-        place=place,
-        time=time,
-        hold_s=holds,
-        is_bad=is_bad,
-    )
     return Readings(
         channels=tuple(channels),
         values=values,
+        validity=codes,
         time=time,
-        breaks=breaks,
+        breaks=breaks_from_time(time, step_s),
         step_s=step_s,
         labels=labels,
         is_utc=source.is_utc,
-        notices=(*notices, *held),
+        notices=tuple(notices),
         units=source.table.units,
+        clock=tuple(source.clock),
     )
 
 
 def _wide_values(
-    source: OpenedTable, states: StateWords, *, needs_bad: bool, may_be_empty: bool
-) -> tuple[Floats, Bools | None]:
-    """Return the values of a wide table, and which cells say that there is none.
+    source: OpenedTable, states: StateWords, *, may_be_empty: bool
+) -> tuple[Floats, Codes]:
+    """Return the values of a wide table and their codes.
 
     Each column leaves the frame as it is read, so that a table of numbers is in memory
     hardly more than once.
     """
     frame, columns = source.table.frame, source.columns
-    missing = _Missing(source)
+    reader = _CellReader(source)
     values = np.empty((frame.height, len(columns.tags)))
-    shape = values.shape
-    is_bad = np.zeros(shape, np.bool_) if needs_bad and source.cells else None
-    n_poor = 0
+    codes = np.empty(values.shape, np.int8)
     for k, tag in enumerate(columns.tags):
         column = frame.drop_in_place(tag)
-        if is_bad is not None:
-            is_bad[:, k] = source.bad_cells(tag)
         cells = source.cells.pop(tag, column)
-        values[:, k] = missing.numbers(cells, states.numbers.get(tag), name=tag)
+        values[:, k], codes[:, k] = reader.read(
+            cells, states.numbers.get(tag), name=tag
+        )
         if tag in columns.qualities:
             is_poor, _ = bad_quality(frame[columns.qualities[tag]])
-            values[is_poor, k] = np.nan
-            n_poor += int(is_poor.sum())
-            if is_bad is not None:
-                is_bad[:, k] |= is_poor
+            values[is_poor, k], codes[is_poor, k] = np.nan, Validity.BAD
         if not may_be_empty and np.isnan(values[:, k]).all():
             raise _no_number(source.path, tag)
-    source.notices += missing.notices()
-    if n_poor:
-        source.notices.append(
-            f"{source.place}: {n_poor:,} cells are of bad quality by the column of "
-            "quality of their tag and taken as missing."
-        )
-    return values, is_bad
+    source.notices += reader.notices()
+    return values, codes
 
 
 def _labels(source: OpenedTable) -> Labels | None:
@@ -380,36 +457,40 @@ def _labels(source: OpenedTable) -> Labels | None:
     return labels
 
 
-def _in_order(time: Floats, place: str, notices: list[str]) -> Ints | None:
+def _in_order(source: OpenedTable, values: Floats) -> TimeOrder | None:
     """Return the rows in order of time, each stamp once; None if they are already.
 
-    Adds notices about repeated stamps and about sorting.
+    Adds notices about clocks, about repeated stamps and about sorting.
     """
-    steps = np.diff(time)
-    if (steps > 0).all():
+    time, place, zone = source.time, source.place, source.settings.timezone
+    step_s = source.settings.step_s or step_from(None, time)
+    order = in_time_order(time, values, step_s or 1.0)
+    if order is None:
         return None
-    order = np.argsort(time, kind="stable")
-    # Of several rows with one time stamp the last counts.
-    is_last = np.append(np.diff(time[order]) > 0, True)
-    n_twice = int((~is_last).sum())
-    if n_twice:
-        notices.append(
-            f"{place}: {n_twice:,} rows repeat a time stamp; the last of each counts."
+    doubtful = time[order.rows][order.is_doubtful]
+    if len(doubtful):
+        source.clock.append(
+            f"{place}: the clock went back or repeated itself: from "
+            f"{stamp(doubtful[0], zone)} to {stamp(doubtful[-1], zone)} "
+            f"{counted(len(doubtful), 'row', 'has a time', 'have times')} that others "
+            "have as well; what they hold is not used."
         )
-    if (steps < 0).any():
-        notices.append(
+        source.notices.append(source.clock[-1])
+    if order.n_twice:
+        source.notices.append(
+            f"{place}: {order.n_twice:,} rows repeat a time stamp; the last of each "
+            "counts."
+        )
+    if order.is_sorted and not len(doubtful):
+        source.notices.append(
             f"{place}: rows were not in the order of time and were sorted; if clocks "
             "went back in autumn, state timezone in plant.toml."
         )
-    return np.asarray(order[is_last])
+    return order
 
 
 def read_long(source: OpenedTable, states: StateWords) -> Readings:
-    """Return a long table as readings: each step has the last reading at or before it.
-
-    Readings of bad quality are dropped. A reading stays valid for as long as
-    `PlantSettings` says; once a bad reading followed it, until it is `HOLD_S` old. Rows
-    in which no tag has a value are left out.
+    """Return a long table as raw readings: each step has the last one since the last.
 
     Raises
     ------
@@ -417,7 +498,7 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
         If no tag or no good reading is left, or a tag is called "label".
     """
     time, place, notices = source.time, source.place, source.notices
-    values = _long_values(source, states)
+    values, is_bad = _long_values(source, states)
     tags = source.table.frame[source.columns.tag]
     channels, parts = _by_tag(tags, time, source)
     holds = source.holds_of(channels)
@@ -433,41 +514,49 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
             f"section [hold_s] of plant.toml, such as '{channels[slow[0]]}' = "
             "'forever'."
         )
-    # The last step is at or after the last reading, so that no reading is lost.
-    n_steps = int(np.ceil((time.max() - time.min()) / step_s - 1e-6)) + 1
+    # Steps lie on whole multiples of the step, so that files that continue one another
+    # have one grid. The last is at or after the last reading: none is lost.
+    first = int(np.ceil(time.min() / step_s - 1e-6))
+    n_steps = int(np.ceil(time.max() / step_s - 1e-6)) - first + 1
     _check_growth(n_steps, len(np.unique(time)), source, step_s)
-    grid = time.min() + step_s * np.arange(n_steps)
+    grid = np.asarray(step_s * (first + np.arange(n_steps)), np.float64)
     placed = np.full((n_steps, len(channels)), np.nan)
-    counts = np.zeros((len(channels), 2), np.int64)
+    codes = np.full(placed.shape, Validity.MISSING, np.int8)
+    unused = np.zeros(len(channels), np.int64)
     for k, rows in enumerate(parts):
-        placed[:, k], *counts[k] = _on_grid(
-            time[rows], values[rows], grid, step_s=step_s, hold_s=float(holds[k])
+        # A tolerance of 1 us, because floats cannot hold all times exactly.
+        last = np.searchsorted(time[rows], grid + 1e-6, side="right") - 1
+        is_new = (last >= 0) & (grid - time[rows][last] < step_s - 1e-6)
+        taken = rows[last[is_new]]
+        placed[is_new, k] = np.where(is_bad[taken], np.nan, values[taken])
+        codes[is_new, k] = np.where(is_bad[taken], Validity.BAD, Validity.GOOD)
+        unused[k] = len(rows) - len(taken)
+    if unused.any():
+        notices.append(
+            f"{place}: {int(unused.sum()):,} readings were not used, because a later "
+            f"one lies in the same step: {counts_by_channel(unused, channels)}."
         )
-    notices += _grid_notices(counts, channels, place, holds)
-    readings = _without_empty(
-        Readings(
-            channels=tuple(channels),
-            values=placed,
-            time=grid,
-            breaks=np.zeros(1, np.int64),
-            step_s=step_s,
-            labels=None,
-            is_utc=source.is_utc,
-            notices=tuple(notices),
-            units=source.table.units,
-        ),
-        place,
+    return Readings(
+        channels=tuple(channels),
+        values=placed,
+        validity=codes,
+        time=grid,
+        breaks=np.zeros(1, np.int64),
+        step_s=step_s,
+        labels=None,
+        is_utc=source.is_utc,
+        notices=tuple(notices),
+        units=source.table.units,
+        clock=tuple(source.clock),
     )
-    missing = still_missing(readings.values, channels, place, holds)
-    return replace(readings, notices=(*readings.notices, *missing))
 
 
-def _long_values(source: OpenedTable, states: StateWords) -> Floats:
-    """Return the value of each reading; nan if it has none or is of bad quality."""
+def _long_values(source: OpenedTable, states: StateWords) -> tuple[Floats, Bools]:
+    """Return the value of each reading, and which are bad: no value, or by quality."""
     import polars as pl
 
     frame, columns = source.table.frame, source.columns
-    name, missing = columns.values[0], _Missing(source)
+    name, reader = columns.values[0], _CellReader(source)
     column = source.cells.get(name, frame[name])
     if isinstance(column, TextCells) and states.numbers:
         tags = frame[columns.tag]
@@ -488,20 +577,22 @@ def _long_values(source: OpenedTable, states: StateWords) -> Floats:
             column.numbers.fill_null(mapped),
             pl.select(pl.when(mapped.is_null()).then(column.words)).to_series(),
         )
-    values = missing.numbers(column, None, name=name)
+    values, codes = reader.read(column, None, name=name)
     if np.isnan(values).all():
         raise _no_number(source.path, name)
-    source.notices += missing.notices()
-    if columns.quality is None:
-        return values
-    quality = frame[columns.quality]
-    is_bad, good = bad_quality(quality)
-    if is_bad.any():
-        source.notices.append(
-            f"{source.place}: {int(is_bad.sum()):,} of {len(is_bad):,} readings are of "
-            f"bad quality ({good}) and taken as missing."
-        )
-    return np.where(is_bad, np.nan, values)
+    source.notices += reader.notices()
+    is_bad = np.asarray(codes != Validity.GOOD)
+    if columns.quality is not None:
+        is_poor, good = bad_quality(frame[columns.quality])
+        if is_poor.all():
+            raise FileError(f"{source.place}: has no reading of good quality.")
+        if is_poor.any():
+            source.notices.append(
+                f"{source.place}: {int(is_poor.sum()):,} of {len(is_poor):,} readings "
+                f"are of bad quality ({good})."
+            )
+        is_bad |= is_poor
+    return values, is_bad
 
 
 def _proposed_step(time: Floats, parts: Sequence[Ints], source: OpenedTable) -> float:
@@ -556,95 +647,6 @@ def _by_tag(
     return (
         [all_tags[k] for k in chosen],
         [order[bounds[k] : bounds[k + 1]] for k in chosen],
-    )
-
-
-def _on_grid(
-    time: Floats, values: Floats, grid: Floats, *, step_s: float, hold_s: float
-) -> tuple[Floats, int, int]:
-    """Return one tag on the grid.
-
-    Parameters
-    ----------
-    time, values : array of shape (n_readings,)
-        Readings of the tag in order of time; nan for a bad one.
-    grid : array of shape (n_steps,)
-        The times of the rows.
-    step_s, hold_s : float
-        Seconds between rows, and the largest age of a reading.
-
-    Returns
-    -------
-    placed : array of shape (n_steps,)
-        The last good reading at or before each step; nan if it is too old, or there is
-        none. After a bad reading, one that is older than `HOLD_S` is too old.
-    n_held : int
-        Steps whose reading is older than one step.
-    n_unused : int
-        Readings with a later one in the same step.
-    """
-    placed = np.full(len(grid), np.nan)
-    is_bad = np.isnan(values)
-    if is_bad.all():
-        return placed, 0, 0
-    bad_time = time[is_bad]
-    time, values = time[~is_bad], values[~is_bad]
-    # A tolerance of 1 us, because floats cannot hold all times exactly.
-    last = np.searchsorted(time, grid + 1e-6, side="right") - 1
-    age = np.where(last >= 0, grid - time[last], np.inf)
-    longest = np.full(len(grid), hold_s)
-    if len(bad_time):
-        bad = np.searchsorted(bad_time, grid + 1e-6, side="right") - 1
-        is_ended = (bad >= 0) & (last >= 0) & (bad_time[bad] >= time[last])
-        longest[is_ended] = min(hold_s, HOLD_S)
-    # A reading since the last step is new; an older one is held.
-    is_new = age < step_s - 1e-6
-    is_valid = is_new | (age <= longest + 1e-6)
-    is_valid &= last >= 0
-    placed[is_valid] = values[last[is_valid]]
-    n_unused = len(time) - len(np.unique(last[is_new]))
-    return placed, int((is_valid & ~is_new).sum()), n_unused
-
-
-def _grid_notices(
-    counts: Ints, channels: Sequence[str], place: str, hold_s: Floats
-) -> list[str]:
-    """Return notices about held cells and unused readings, by channel."""
-    held, unused = counts.T
-    notices = []
-    if held.any():
-        notices.append(
-            f"{place}: {plural(int(held.sum()), 'cell')} without a new reading "
-            f"{'was' if held.sum() == 1 else 'were'} held at the last value for up to "
-            f"{hold_words(hold_s)}: "
-            f"{counts_by_channel(held, channels)}."
-        )
-    if unused.any():
-        notices.append(
-            f"{place}: {int(unused.sum()):,} readings were not used, because a later "
-            f"one lies in the same step: {counts_by_channel(unused, channels)}."
-        )
-    return notices
-
-
-def _without_empty(readings: Readings, place: str) -> Readings:
-    """Return readings without rows in which no tag has a value (historian down)."""
-    is_read = ~np.isnan(readings.values).all(axis=1)
-    if not is_read.any():
-        raise FileError(f"{place}: has no reading of good quality.")
-    if is_read.all():
-        return readings
-    time = readings.time[is_read]
-    lost = int((~is_read).sum())
-    return replace(
-        readings,
-        values=readings.values[is_read],
-        time=time,
-        breaks=breaks_from_time(time, readings.step_s),
-        notices=(
-            *readings.notices,
-            f"{place}: {lost:,} rows in which no tag had a value were left out.",
-        ),
     )
 
 

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import ATTACK, NORMAL, Floats, require
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats
 from sightline.data.recording import Role
+from sightline.data.segments import run_bounds
+from sightline.data.validity import LEAST_TAGS, OUTAGE_SHARE
 from sightline.errors import FileError
-from sightline.files import damage
 from sightline.tables.cells import (
     has_certain_comma,
     is_missing,
@@ -25,20 +26,21 @@ from sightline.tables.cells import (
     word_numbers,
     words_in_text,
 )
-from sightline.tables.lists import EXCEL, check_workbook
-from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import ExportedTable, read_table
+from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.exports import bad_quality
 from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
 from sightline.testbeds.own_plant.tables import (
     ColumnRoles,
-    check_clock,
     columns_of,
     long_table,
     stamps_of,
+    with_time,
 )
 from sightline.text import names, plural
 
+# A long export without any reading for this time, and this many steps, has an outage.
+OUTAGE_S, OUTAGE_STEPS = 600.0, 20
 # A tag with at most this many different values, all whole numbers, is an actuator.
 _MOST_STATES = 4
 _SETPOINT = re.compile(r"(^|[._\- ])(SP|SETPOINT|SOLL)\d*$|SETPOINT", re.IGNORECASE)
@@ -64,9 +66,14 @@ class TagSeen:
         Readings with a value, and different ones among them (counted up to 50).
     first_s, last_s : float
         Time of its first and last reading.
-    step_s, longest_s : float
-        Usual and longest time between two readings while other tags were read; 0 if
-        every row has one.
+    share : float
+        Share of the rows outside outages with a reading, or one that is held by
+        `hold_s`, in a wide table; of the time from its first to its last reading, in a
+        long one.
+    step_s, hold_s : float
+        Usual time between two readings, and for how long one should be held: twice
+        what 99% of the times between readings keep to, infinite for states; 0 if the
+        default will do. Outages do not count.
     words : str
         How its words will be read as numbers, such as ``"CLOSED = 0, OPEN = 1"``.
     are_states : bool
@@ -79,8 +86,9 @@ class TagSeen:
     n_values: int = 0
     first_s: float = 0.0
     last_s: float = 0.0
+    share: float = 1.0
     step_s: float = 0.0
-    longest_s: float = 0.0
+    hold_s: float = 0.0
     words: str = ""
     are_states: bool = False
 
@@ -119,6 +127,9 @@ class Export:
         Whether they are UTC, or on the plant's own clock.
     tags : tuple of TagSeen
         Its tags.
+    outages : tuple of (float, float)
+        Start and end of each time in which less than half of the tags were read, or
+        none at all.
     attack_s : float, optional
         Time of the first row that a column of labels marks as an attack.
     form : str
@@ -135,6 +146,7 @@ class Export:
     seconds: Floats
     is_utc: bool
     tags: tuple[TagSeen, ...]
+    outages: tuple[tuple[float, float], ...] = ()
     attack_s: float | None = None
     form: str = ""
     time_words: str = ""
@@ -166,14 +178,7 @@ def look_at(
     """
     import polars as pl
 
-    if path.suffix.lower() in EXCEL:
-        require("fastexcel", extra="excel", caller=f"{path}: Excel")
-        check_workbook(path)
-        what = f"{path}: cannot be read as an Excel table"
-        with damage(what, Exception, advice="save it as CSV"):
-            table = ExportedTable(frame=pl.read_excel(path), path=path)
-    else:
-        table = read_table(path, least_columns=2)
+    table = read_table(path, least_columns=2)
     settings = PlantSettings(
         timezone=timezone, time_format=time_format, columns=columns or ColumnNames()
     )
@@ -183,23 +188,15 @@ def look_at(
     units = _units_by_tag(table.frame, found.tag) if is_long else table.units
     if is_long:
         table = long_table(table, found, chosen)
-    stamps, zone = stamps_of(table, found, settings)
-    read = seconds_from(
-        stamps,
-        path=path,
-        zone=zone,
-        time_format=time_format,
-        series=table.frame[found.tag].rank("dense") if is_long else None,
-        place_of=table.place_of,
-    )
-    if not (is_long or read.is_utc):
-        check_clock(read.seconds, table)
+    stamps, _ = stamps_of(table, found, settings)
+    table, read = with_time(table, found, settings)
     frame, said = _long(table, found) if is_long else _wide(table, found)
     micros = pl.Series("time", np.rint(read.seconds * 1e6).astype(np.int64))
     attack_s = None
     if "label" in frame.columns:
         is_attack = np.asarray(frame["label"].to_numpy() == ATTACK)
         attack_s = float(read.seconds[is_attack].min()) if is_attack.any() else None
+    tags, outages = _tags_seen(frame, units, read.seconds, is_long=is_long)
     return Export(
         path=path,
         is_long=is_long,
@@ -208,7 +205,8 @@ def look_at(
         ),
         seconds=read.seconds,
         is_utc=read.is_utc,
-        tags=_tags_seen(frame, units, read.seconds, is_long=is_long),
+        tags=tags,
+        outages=outages,
         attack_s=attack_s,
         time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
@@ -299,62 +297,127 @@ def _cells(column: Any, path: Path, *, decimal_comma: bool) -> Any:
 
 def _tags_seen(
     frame: Any, units: Mapping[str, str], seconds: Floats, *, is_long: bool
-) -> tuple[TagSeen, ...]:
-    """Return every tag of an export, in the order of the columns or of the alphabet."""
-    # The place of each row among all time stamps: between neighbours nothing was read.
-    stamps, place = np.unique(seconds, return_inverse=True)
-    seen = []
+) -> tuple[tuple[TagSeen, ...], tuple[tuple[float, float], ...]]:
+    """Return every tag of an export, and its outages.
+
+    Tags are in the order of the columns, or of the alphabet.
+    """
+    cells: dict[str, _Cells] = {}
     if is_long:
         rows = frame.select("tag", "value").with_row_index("row")
         for (name,), part in sorted(rows.partition_by("tag", as_dict=True).items()):
             chosen = part["row"].to_numpy()
-            seen.append((str(name), part["value"], place[chosen]))
+            cells[str(name)] = _Cells(part["value"], seconds[chosen])
     else:
-        tags = [c for c in frame.columns if c != "label"]
-        seen = [(name, frame[name], place) for name in tags]
-    return tuple(
-        _tag_seen(name, values, at, stamps, units.get(name, ""))
-        for name, values, at in seen
-    )
-
-
-def _tag_seen(name: str, values: Any, place: Any, stamps: Floats, unit: str) -> TagSeen:
-    """Return what the readings of one tag show; `place` is each row's time stamp."""
-    import polars as pl
-
-    if values.dtype == pl.String:
-        numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
-        words = pl.select(pl.when(numbers.is_null()).then(values)).to_series()
+        for name in frame.columns:
+            if name != "label":
+                cells[name] = _Cells(frame[name], seconds)
+    stamps = np.unique(seconds)
+    outages: list[tuple[float, float]] = []
+    steps = np.diff(stamps)
+    step_s = float(np.median(steps)) if len(steps) else 0.0
+    # The clock stands still during outages.
+    ticks = steps.copy()
+    if is_long:
+        is_gap = steps >= max(OUTAGE_S, OUTAGE_STEPS * step_s)
+        outages += [(stamps[k], stamps[k + 1]) for k in np.flatnonzero(is_gap)]
+        ticks[is_gap] = step_s
     else:
-        numbers = values.fill_nan(None)
-        words = pl.repeat(None, len(values), dtype=pl.String, eager=True)
-    # A reading is a number; where there are none, a word that is a state.
-    is_number = numbers.null_count() < len(numbers)
-    is_state = (words.is_not_null() & ~is_missing(words)).fill_null(False)
-    is_read = np.asarray((numbers.is_not_null() if is_number else is_state).to_numpy())
-    hits = np.zeros(len(stamps), np.bool_)
-    hits[place[is_read]] = True
-    at = np.flatnonzero(hits)
-    found = numbers.drop_nulls().unique().head(50).to_numpy()
-    unique = words.drop_nulls().unique()
-    different = sorted(unique.filter(~is_missing(unique)).to_list())
-    mapped = None if len(found) else word_numbers(different)
-    intervals, is_apart = np.diff(stamps[at]), np.diff(at) > 1
-    end_s = float(stamps[-1] - stamps[at[-1]]) if len(at) else 0.0
-    apart = intervals[is_apart]
-    return TagSeen(
-        name=name,
-        unit=unit,
-        n_readings=int(is_read.sum()),
-        n_values=len(found) or len(different),
-        first_s=float(stamps[at[0]]) if len(at) else np.inf,
-        last_s=float(stamps[at[-1]]) if len(at) else -np.inf,
-        step_s=float(np.median(intervals)) if len(intervals) else 0.0,
-        longest_s=max(float(apart.max()) if len(apart) else 0.0, end_s),
-        words=words_in_text(mapped, different) if mapped else "",
-        are_states=bool(mapped)
-        or (0 < len(found) <= _MOST_STATES and bool((found == np.rint(found)).all())),
+        lost = np.zeros(len(stamps), np.int64)
+        for one in cells.values():
+            intervals = np.diff(np.unique(one.time[one.is_read]))
+            lost += ~one.is_known(stamps, _own_hold_s(intervals))
+        is_out = lost >= max(OUTAGE_SHARE * len(cells), min(LEAST_TAGS, len(cells)))
+        for first, stop in zip(*run_bounds(is_out), strict=True):
+            end = stamps[stop] if stop < len(stamps) else stamps[-1] + step_s
+            outages.append((float(stamps[first]), float(end)))
+        stamps = stamps[~is_out]
+        ticks = np.full(max(len(stamps) - 1, 0), step_s)
+    clock = np.append(0.0, np.cumsum(ticks))
+    seen = tuple(
+        one.seen(name, units.get(name, ""), stamps, clock, is_long=is_long)
+        for name, one in cells.items()
     )
+    return seen, tuple((float(a), float(b)) for a, b in outages)
+
+
+def _own_hold_s(intervals: Floats) -> float:
+    """Return for how long readings so far apart should be held; 0 for the default."""
+    most = float(np.quantile(intervals, 0.99)) if len(intervals) else 0.0
+    return 2 * most if most > HOLD_S else 0.0
+
+
+class _Cells:
+    """The cells of one tag, and which of them hold a reading.
+
+    Parameters
+    ----------
+    values : polars series
+        Numbers or text.
+    time : array
+        Seconds of each.
+    """
+
+    def __init__(self, values: Any, time: Floats) -> None:
+        import polars as pl
+
+        self.time = time
+        if values.dtype == pl.String:
+            self.numbers = values.cast(pl.Float64, strict=False).fill_nan(None)
+            words = pl.when(self.numbers.is_null()).then(values)
+            self.words = pl.select(words).to_series()
+        else:
+            self.numbers = values.fill_nan(None)
+            self.words = pl.repeat(None, len(values), dtype=pl.String, eager=True)
+        # A reading is a number; where there are none, a word that is a state.
+        is_number = self.numbers.null_count() < len(self.numbers)
+        is_state = (self.words.is_not_null() & ~is_missing(self.words)).fill_null(False)
+        is_read = self.numbers.is_not_null() if is_number else is_state
+        self.is_read = np.asarray(is_read.to_numpy())
+
+    def is_known(self, stamps: Floats, hold_s: float) -> Bools:
+        """Return at which times there is a reading at most so many seconds old."""
+        is_hit = np.isin(stamps, self.time[self.is_read])
+        last = np.maximum.accumulate(np.where(is_hit, np.arange(len(stamps)), -1))
+        return np.asarray((last >= 0) & (stamps - stamps[last] <= hold_s + 1e-6))
+
+    def seen(
+        self, name: str, unit: str, stamps: Floats, clock: Floats, *, is_long: bool
+    ) -> TagSeen:
+        """Return what the readings show; `clock` leaves outages out of `stamps`."""
+        time = np.unique(self.time[self.is_read])
+        at = np.searchsorted(stamps, time)
+        at = at[(at < len(stamps)) & (stamps[np.minimum(at, len(stamps) - 1)] == time)]
+        found = self.numbers.drop_nulls().unique().head(50).to_numpy()
+        unique = self.words.drop_nulls().unique()
+        different = sorted(unique.filter(~is_missing(unique)).to_list())
+        mapped = None if len(found) else word_numbers(different)
+        are_states = bool(mapped) or (
+            0 < len(found) <= _MOST_STATES and bool((found == np.rint(found)).all())
+        )
+        intervals = np.diff(clock[at])
+        usual = float(np.median(intervals)) if len(intervals) else 0.0
+        hold_s = _own_hold_s(intervals)
+        if are_states and (hold_s or (is_long and len(intervals) < 2)):
+            hold_s = np.inf
+        total = clock[-1] if len(clock) else 0.0
+        share = float(self.is_known(stamps, hold_s).mean()) if len(stamps) else 0.0
+        if is_long and len(at):
+            ends = float(clock[at[-1]] - clock[at[0]])
+            share = 1.0 if are_states else ends / max(total, 1e-9)
+        return TagSeen(
+            name=name,
+            unit=unit,
+            n_readings=int(self.is_read.sum()),
+            n_values=len(found) or len(different),
+            first_s=float(time[0]) if len(time) else np.inf,
+            last_s=float(time[-1]) if len(time) else -np.inf,
+            share=float(share),
+            step_s=usual,
+            hold_s=hold_s,
+            words=words_in_text(mapped, different) if mapped else "",
+            are_states=are_states,
+        )
 
 
 def joined(exports: Sequence[Export]) -> Export:
@@ -363,8 +426,7 @@ def joined(exports: Sequence[Export]) -> Export:
     Raises
     ------
     FileError
-        If one is wide and another long, one has a zone and another not, or wide ones
-        have different tags.
+        If one is wide and another long, or one has a zone and another not.
     """
     import polars as pl
 
@@ -382,13 +444,6 @@ def joined(exports: Sequence[Export]) -> Export:
                 f"{first.path}, {other.path}: time stamps of one carry a zone and "
                 "those of the other do not: state it with --timezone."
             )
-        differing = sorted({t.name for t in first.tags} ^ {t.name for t in other.tags})
-        if differing and not first.is_long:
-            raise FileError(
-                f"{first.path}, {other.path}: must have the same tags; only one of the "
-                f"two has {names(differing, 6, quoted=True)}: join them into one table "
-                "first."
-            )
     if len(exports) == 1:
         return first
     notices = [notice for export in exports for notice in export.notices]
@@ -404,13 +459,17 @@ def joined(exports: Sequence[Export]) -> Export:
     frame = pl.concat(frames, how="diagonal_relaxed")
     seconds = np.concatenate([e.seconds for e in exports])
     units = {tag.name: tag.unit for export in exports for tag in export.tags}
+    tags, outages = _tags_seen(
+        frame.drop("time"), units, seconds, is_long=first.is_long
+    )
     return Export(
         path=first.path,
         is_long=first.is_long,
         frame=frame,
         seconds=seconds,
         is_utc=first.is_utc,
-        tags=_tags_seen(frame.drop("time"), units, seconds, is_long=first.is_long),
+        tags=tags,
+        outages=outages,
         attack_s=min(
             (e.attack_s for e in exports if e.attack_s is not None), default=None
         ),

@@ -5,10 +5,11 @@ test, tags with roles, step and holding time. Each choice is explained in `plant
 """
 
 import csv
+import json
 import re
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import Bools
+from sightline.data.arrays import ATTACK, Bools, Floats
+from sightline.data.record_parts import AROUND_S, N_PARTS
 from sightline.data.recording import step_from
-from sightline.data.segments import breaks_from_time
+from sightline.data.segments import breaks_from_time, rows_within, run_bounds
 from sightline.data.zones import iso_stamp, stamp, zone_words
 from sightline.errors import FileError
 from sightline.tables.lists import read_incidents
@@ -29,16 +31,18 @@ from sightline.text import csv_cell, duration, exact, names, plural
 
 # Train is this share of the time, unless an incident comes earlier.
 TRAIN_SHARE = 0.6
+_BEGINNING = f"the first {TRAIN_SHARE:.0%} of time"
+_EVERYWHERE = "incidents everywhere"
 # An incident before this share leaves too little to learn from.
-_LEAST_TRAIN = 0.2
+_LEAST_TRAIN = 1 / 3
 # Time between the end of train and the first incident, at most this share.
 _MARGIN_SHARE, _MARGIN_S = 0.02, 3600.0
-# A tag that begins later than this share of the time is left out.
+# A tag with readings in less than this share of the time outside outages is left out.
+_LEAST_SHARE = 0.5
+# Rows before the first reading of every tag are left out, up to this share of the time.
 _LATEST_START = 0.1
-# A measured value of a wide export that is missing for longer is not held.
-_LONGEST_HOLD_S = 3600.0
-# A long export without any reading for this time, and this many steps, has a gap.
-_OUTAGE_S, _OUTAGE_STEPS = 600.0, 20
+# Outages that are named one by one.
+_MOST_OUTAGES = 4
 _STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600)
 _TRAIN_NAME = re.compile(r"train|normal", re.IGNORECASE)
 _TEST_NAME = re.compile(r"test|attack|incident", re.IGNORECASE)
@@ -59,8 +63,10 @@ class Proposal:
         All tags.
     left_out : dict of str to str
         Tags that get the role ignore, with the reason.
-    step_s, hold_s : float, optional
-        Settings that differ from the defaults.
+    step_s : float, optional
+        Seconds between rows, if not the default.
+    n_in_train, n_incidents : int
+        Incidents that begin in train, and all of them.
     usual_step_s : float
         The usual step between time stamps.
     timezone, time_format : str, optional
@@ -77,6 +83,8 @@ class Proposal:
         A time within test, for the example of an incident.
     missing_values : tuple of float
         Numbers that mean "no value".
+    parts : int
+        In how many parts the record is judged, each by a model of the others.
     """
 
     sources: tuple[str, ...]
@@ -85,7 +93,6 @@ class Proposal:
     tags: tuple[TagSeen, ...]
     left_out: dict[str, str]
     step_s: float | None
-    hold_s: float | None
     usual_step_s: float
     timezone: str | None
     time_format: str | None
@@ -96,6 +103,9 @@ class Proposal:
     incidents: Path | None
     example_s: float
     missing_values: tuple[float, ...] = ()
+    n_in_train: int = 0
+    n_incidents: int = 0
+    parts: int = 1
 
 
 def propose(
@@ -105,6 +115,7 @@ def propose(
     time_format: str | None = None,
     incidents: Path | None = None,
     step_s: float | None = None,
+    split_s: float | None = None,
 ) -> Proposal:
     """Return the folder to write for some exports.
 
@@ -119,6 +130,8 @@ def propose(
         List of incidents; train ends before the first.
     step_s : float, optional
         Seconds between rows, as stated.
+    split_s : float, optional
+        Time at which test begins.
 
     Raises
     ------
@@ -126,7 +139,7 @@ def propose(
         If the exports do not go together, or are too short.
     """
     whole = joined(exports)
-    first_s = whole.attack_s
+    first_s, spans = whole.attack_s, []
     if incidents is not None:
         read_time = partial(
             seconds_of_cell, path=incidents, zone=timezone, time_format=time_format
@@ -136,9 +149,29 @@ def propose(
             lambda *cell: read_time(*cell)[0],
             has_format=time_format is not None,
         ).incidents
-        first_s = min((i.listed[0] for i in listed), default=None)
+        spans = [incident.listed for incident in listed]
+        first_s = min((start for start, _ in spans), default=None)
+    elif "label" in whole.frame.columns:
+        is_attack = np.asarray(whole.frame["label"].to_numpy() == ATTACK)
+        for first, stop in zip(*run_bounds(is_attack), strict=True):
+            spans.append((float(whole.seconds[first]), float(whole.seconds[stop - 1])))
     left_out, begin_s = _left_out(whole)
     is_train, why = _split(exports, whole, first_s, begin_s)
+    parts = 1
+    if why == _EVERYWHERE and split_s is None and _leave_enough(whole.seconds, spans):
+        parts = N_PARTS
+        why = (
+            f"incidents lie everywhere, so each of {N_PARTS} parts is judged by a "
+            "model of the other parts (--split TIME judges the time after it alone)"
+        )
+    elif why == _EVERYWHERE:
+        why = f"train is {_BEGINNING}; incidents in it are left out of train"
+        why += ", test is the rest"
+    if split_s is not None:
+        zone = (timezone or "UTC") if whole.is_utc else None
+        is_train = np.asarray(whole.seconds < split_s)
+        before = f"the time before {stamp(split_s, zone)}"
+        why = f"train is {before}, as stated, test is the rest"
     if is_train.all() or not is_train.any():
         raise FileError(
             f"{whole.path}: is too short to be divided into train and test; give two "
@@ -146,7 +179,6 @@ def propose(
         )
     kept = [tag for tag in whole.tags if tag.name not in left_out]
     step, usual = _step(whole, kept, step_s)
-    longest = max((tag.longest_s for tag in kept), default=0.0)
     train, test = _parts(whole, is_train, begin_s)
     return Proposal(
         sources=tuple(export.path.name for export in exports),
@@ -155,22 +187,32 @@ def propose(
         tags=whole.tags,
         left_out=left_out,
         step_s=step,
-        # Values are held for so long that no cell stays empty.
-        hold_s=None
-        if longest + usual <= HOLD_S
-        else float(np.ceil(longest / usual + 1) * usual),
         usual_step_s=usual,
         timezone=timezone,
         time_format=time_format,
         is_utc=whole.is_utc,
-        understood=_understood(whole, timezone, usual, why),
+        understood=_understood(whole, timezone, usual, why, left_out),
         notices=whole.notices,
         checks=_checks(
             whole, timezone, left_out, begin_s, has_list=first_s is not None
         ),
         incidents=incidents,
         example_s=float(whole.seconds[~is_train].min()),
+        n_incidents=len(spans),
+        n_in_train=0
+        if parts > 1
+        else sum(start <= float(whole.seconds[is_train].max()) for start, _ in spans),
+        parts=parts,
     )
+
+
+def _leave_enough(seconds: Floats, spans: Sequence[tuple[float, float]]) -> bool:
+    """Return whether incidents leave a third of the rows an hour or more from any."""
+    is_near = np.zeros(len(seconds), np.bool_)
+    for start, end in spans:
+        last = start if np.isinf(end) else end
+        is_near |= rows_within(seconds, (start - AROUND_S, last + AROUND_S))
+    return bool((~is_near).mean() >= _LEAST_TRAIN) and len(spans) > 0
 
 
 def _left_out(whole: Export) -> tuple[dict[str, str], float]:
@@ -181,17 +223,15 @@ def _left_out(whole: Export) -> tuple[dict[str, str], float]:
     for tag in whole.tags:
         if not tag.n_readings:
             reasons[tag.name] = "it has no reading"
-        elif tag.first_s > latest:
-            late = duration(tag.first_s - first)
-            reasons[tag.name] = f"its first reading is {late} late"
-        elif (
-            not whole.is_long and not tag.are_states and tag.longest_s > _LONGEST_HOLD_S
-        ):
-            reasons[tag.name] = f"it has no value for up to {duration(tag.longest_s)}"
-    begins = [tag.first_s for tag in whole.tags if tag.name not in reasons]
-    if not begins:
-        raise FileError(f"{whole.path}: no tag has readings from the beginning on.")
-    return reasons, max(begins)
+        elif tag.share < _LEAST_SHARE:
+            reasons[tag.name] = f"it has readings in {tag.share:.0%} of the time"
+    kept = [tag for tag in whole.tags if tag.name not in reasons]
+    if not kept:
+        raise FileError(
+            f"{whole.path}: no tag has readings in half of the time outside outages."
+        )
+    # A tag that begins later is out of service until then.
+    return reasons, max([t.first_s for t in kept if t.first_s <= latest], default=first)
 
 
 def _split(
@@ -218,13 +258,12 @@ def _split(
         return is_early, files
     first, last = begin_s, float(seconds.max())
     cut = first + TRAIN_SHARE * (last - first)
-    why = f"the first {TRAIN_SHARE:.0%} of time"
+    why = _BEGINNING
     if attack_s is not None and attack_s < cut:
         margin = min(_MARGIN_S, _MARGIN_SHARE * (last - first))
-        if attack_s - margin >= first + _LEAST_TRAIN * (last - first):
-            cut, why = attack_s - margin, "the time before the first incident"
-        else:
-            why += "; incidents in it are left out of train"
+        if attack_s - margin < first + _LEAST_TRAIN * (last - first):
+            return np.asarray(seconds < cut), _EVERYWHERE
+        cut, why = attack_s - margin, "the time before the first incident"
     return np.asarray(seconds < cut), f"train is {why}, test is the rest"
 
 
@@ -294,10 +333,22 @@ def _last_known(frame: Any, is_long: bool) -> Any:
 
 
 def _understood(
-    whole: Export, timezone: str | None, step_s: float, why: str
+    whole: Export,
+    timezone: str | None,
+    step_s: float,
+    why: str,
+    left_out: Mapping[str, str],
 ) -> dict[str, str]:
     """Return what was understood of the exports, by subject."""
     zone = (timezone or "UTC") if whole.is_utc else None
+    n_tags = len(whole.tags)
+    kept = f"{n_tags - len(left_out)} of {plural(n_tags, 'tag')} kept"
+    if whole.outages:
+        lengths = [duration(end - start) for start, end in whole.outages]
+        kept += (
+            f"; {plural(len(lengths), 'outage')}, {names(lengths, _MOST_OUTAGES)}: "
+            "time that is not watched"
+        )
     first, last = (
         stamp(float(t), zone) for t in (whole.seconds.min(), whole.seconds.max())
     )
@@ -314,6 +365,7 @@ def _understood(
     n_gaps = len(breaks_from_time(np.unique(whole.seconds), step_s)) - 1
     about = sentences(whole.tags)
     return {
+        "kept": kept,
         "form": f"{form}; {len(whole.seconds):,} rows, "
         f"{plural(len(whole.tags), 'tag')}; {whole.form}",
         "time": f"{whole.time_words}; {first} to {last}, {zone_words(zone)}",
@@ -341,18 +393,6 @@ def _checks(
     if left_out:
         reasons = [f"{tag} ({why})" for tag, why in left_out.items()]
         checks.append(f"Left out by the role ignore in tags.csv: {names(reasons, 6)}.")
-    stamps = np.unique(whole.seconds)
-    steps = np.diff(stamps)
-    longest = float(steps.max(initial=0.0))
-    if whole.is_long and longest >= max(
-        _OUTAGE_S, _OUTAGE_STEPS * float(np.median(steps))
-    ):
-        zone = "UTC" if whole.is_utc else None
-        at = stamp(float(stamps[steps.argmax()]), zone)
-        checks.append(
-            f"No tag was read for {duration(longest)} after {at}: if the historian was "
-            "down, give two exports without that time, because values are held over it."
-        )
     lost = begin_s - float(whole.seconds.min())
     if lost > 0:
         checks.append(
@@ -369,7 +409,11 @@ def _checks(
 
 
 def write_plant(
-    proposal: Proposal, folder: Path, *, remedies: Sequence[str] = ()
+    proposal: Proposal,
+    folder: Path,
+    *,
+    remedies: Sequence[str] = (),
+    resolutions: Mapping[str, float] | None = None,
 ) -> None:
     """Write the files of a plant's folder, which must exist.
 
@@ -381,6 +425,8 @@ def write_plant(
         Where to write it.
     remedies : sequence of str
         Comments for `plant.toml` about findings of the audit.
+    resolutions : mapping of str to float, optional
+        The smallest step of each tag that has one.
     """
     for name in ("train", "test"):
         path = folder / f"{name}.parquet"
@@ -388,12 +434,14 @@ def write_plant(
             getattr(proposal, name).write_parquet(path)
     with open(folder / "tags.csv", "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["tag", "role", "stage", "unit"])
+        writer.writerow(["tag", "role", "stage", "unit", "resolution"])
         stages = {tag.stage for tag in proposal.tags if tag.stage}
         for tag in proposal.tags:
             role = "ignore" if tag.name in proposal.left_out else str(tag.role)
             stage = tag.stage if len(stages) > 1 else ""
-            cells = (tag.name, role, stage, tag.unit)
+            step = (resolutions or {}).get(tag.name)
+            step_text = "" if step is None else exact(float(f"{step:.6g}"))
+            cells = (tag.name, role, stage, tag.unit, step_text)
             writer.writerow([csv_cell(cell) for cell in cells])
     if proposal.incidents is not None:
         name = f"incidents{proposal.incidents.suffix.lower()}"
@@ -412,12 +460,6 @@ def write_plant(
 def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
     """Return the text of plant.toml: each setting with what was understood."""
     understood = proposal.understood
-    kept = [tag for tag in proposal.tags if tag.name not in proposal.left_out]
-    longest = max(kept, key=lambda tag: tag.longest_s)
-    why = (
-        f"The longest time without a reading is {duration(longest.longest_s)}, of "
-        f"{longest.name}; a shorter hold_s leaves cells empty."
-    )
     lines = [
         *_comment(
             f"What `sightline start` understood of {names(proposal.sources)}. Change "
@@ -440,10 +482,6 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         *_comment(f"Seconds between rows. Understood: {understood['step']}."),
         _setting("step_s", proposal.step_s, proposal.usual_step_s),
         "",
-        *_comment("Seconds for which a value stays valid when no other follows."),
-        *(_comment(why) if proposal.hold_s is not None else ()),
-        _setting("hold_s", proposal.hold_s, HOLD_S),
-        "",
         *_comment("Numbers that mean 'no value':"),
         f"missing_values = [{', '.join(map(exact, proposal.missing_values))}]"
         if proposal.missing_values
@@ -452,12 +490,40 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
         "# trim_start_s = 3600",
         *_comment("Round train to the decimals of test, if that has fewer:"),
         '# train_decimals = "as-test"',
+        *_comment(
+            "Judge train and test as one record, each part by a model of the others:"
+        ),
+        f"parts = {proposal.parts}" if proposal.parts > 1 else f"# parts = {N_PARTS}",
+        *_comment(
+            "The tag that says whether the plant runs, and its words then: only that "
+            "time is learned from and watched."
+        ),
+        '# mode_tag = "P_01 Status"',
+        '# mode_running = ["ON"]',
         *_comment("Findings of `sightline inspect` that you know and accept:"),
         '# accept = ["SL228"]',
     ]
     if remedies:
         lines += ["", *_comment("What the audit found, and what to do:")]
         lines += [line for remedy in remedies for line in _comment(f"- {remedy}")]
+    holds = []
+    for tag in proposal.tags:
+        if tag.hold_s and tag.name not in proposal.left_out:
+            step = proposal.usual_step_s
+            is_long = np.isfinite(tag.hold_s)
+            held = f"{np.ceil(tag.hold_s / step) * step:g}" if is_long else '"forever"'
+            holds.append(f"{json.dumps(tag.name, ensure_ascii=False)} = {held}")
+    mark = "" if holds else "# "
+    lines += [
+        "",
+        *_comment(
+            "Seconds for which a reading stays valid when no other follows; what the "
+            "source calls bad is never held."
+        ),
+        f"{mark}[hold_s]",
+        f"{mark}default = {HOLD_S:g}",
+        *holds,
+    ]
     return "\n".join(lines) + "\n"
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from sightline.data.arrays import Floats
 from sightline.data.downsampling import TrainDecimals
 from sightline.data.recording import Role
+from sightline.data.validity import SETTLE_S
 from sightline.errors import FileError, StreamError
 from sightline.files import read_toml
 from sightline.tables.stamps import check_zone
@@ -68,6 +69,15 @@ class PlantSettings:
         How many seconds to leave out at the start of train.
     train_decimals : {"raw", "as-test"}
         Whether train is rounded to the decimals of test.
+    mode_tag : str, optional
+        The tag that says whether the plant runs; the rest of the time is not watched.
+    mode_running : tuple of str or float
+        Its words or numbers while the plant runs.
+    mode_settle_s : float
+        How many seconds to leave out after it has changed.
+    parts : int
+        In how many parts train and test are judged as one record, each by a model of
+        the others; 1 for a train that comes before the test.
     accept : tuple of str
         Codes of findings, such as ``"SL202"``, that are known and accepted.
     columns : ColumnNames
@@ -90,6 +100,16 @@ class PlantSettings:
     train_decimals: Annotated[TrainDecimals, Meta(description="'raw' or 'as-test'")] = (
         TrainDecimals.RAW
     )
+    mode_tag: _Text | None = None
+    mode_running: Annotated[
+        tuple[str | float, ...], Meta(description="a list of words or numbers")
+    ] = ()
+    mode_settle_s: Annotated[
+        float, Meta(ge=0, le=1e12, description="0 or more seconds")
+    ] = SETTLE_S
+    parts: Annotated[
+        int, Meta(ge=1, le=50, description="a whole number from 1 to 50")
+    ] = 1
     accept: _Texts = ()
     columns: ColumnNames = field(default_factory=ColumnNames)
     other_holds: Mapping[str, float] = field(default_factory=dict)
@@ -156,6 +176,11 @@ def read_settings(path: Path) -> PlantSettings:
         if "other_holds" in values:
             raise StreamError("has an unknown key 'other_holds'; use hold_s.")
         settings = record_from(values, PlantSettings)
+        if (settings.mode_tag is None) != (not settings.mode_running):
+            raise StreamError(
+                "mode_tag and mode_running go together: name the tag, and its words or "
+                "numbers while the plant runs."
+            )
     with in_file(f"{path}: [columns]"):
         named = record_from(columns, ColumnNames)
     if settings.timezone is not None:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats
+from sightline.data.clocks import is_ahead
 from sightline.data.zones import stamp
 from sightline.errors import FileError
+from sightline.files import reading
 from sightline.tables.cells import (
     NO_TAGS,
     TextCells,
@@ -28,11 +30,11 @@ from sightline.tables.cells import (
     word_numbers,
     words_in_text,
 )
-from sightline.tables.stamps import seconds_from
+from sightline.tables.stamps import Seconds, seconds_from
 from sightline.tables.text_tables import ExportedTable, read_table
 from sightline.testbeds.base import MOST_NAMES
 from sightline.testbeds.own_plant.settings import ColumnNames, PlantSettings
-from sightline.text import names, plural
+from sightline.text import counted, names, plural
 
 # Counters of rows that exports add; they are left out if they count.
 _COUNTERS = frozenset("id index idx row rowid rownumber no nr number sample".split())
@@ -92,12 +94,16 @@ class OpenedTable:
         What `plant.toml` says.
     roles : mapping of str to str
         The role of each tag that tags.csv lists.
+    ranges : mapping of str to (float or None, float or None)
+        Least and largest possible reading of each tag, as in tags.csv.
     ignored : frozenset of str
         Tags to leave out.
     cells : dict of str to TextCells
         The columns that hold text, by name.
     notices : list of str
         What was left out or chosen.
+    clock : list of str
+        Those of them that say that time cannot be believed.
     """
 
     table: ExportedTable
@@ -106,9 +112,11 @@ class OpenedTable:
     is_utc: bool
     settings: PlantSettings
     roles: Mapping[str, str]
+    ranges: Mapping[str, tuple[float | None, float | None]]
     ignored: frozenset[str]
     cells: dict[str, TextCells]
     notices: list[str]
+    clock: list[str] = field(default_factory=list)
 
     @property
     def path(self) -> Path:
@@ -124,12 +132,6 @@ class OpenedTable:
         """Return for each tag how many seconds its value stays valid."""
         return self.settings.holds_of(tags, self.roles)
 
-    def bad_cells(self, tag: str) -> Bools:
-        """Return in which rows a column of text says that there is no value."""
-        if tag not in self.cells:
-            return np.zeros(len(self.time), np.bool_)
-        return np.asarray(is_missing(self.cells[tag].words).to_numpy(), np.bool_)
-
 
 def open_source(
     path: Path,
@@ -137,6 +139,7 @@ def open_source(
     *,
     ignored: Collection[str] = (),
     roles: Mapping[str, str] | None = None,
+    ranges: Mapping[str, tuple[float | None, float | None]] | None = None,
 ) -> OpenedTable:
     """Open a table with one column for each tag (wide), or one row for each reading.
 
@@ -150,6 +153,8 @@ def open_source(
         Tags to leave out, whatever their columns hold.
     roles : mapping of str to str, optional
         The role of each tag.
+    ranges : mapping of str to (float or None, float or None), optional
+        The range of each tag's instrument; a value outside cannot be used.
 
     Raises
     ------
@@ -161,18 +166,10 @@ def open_source(
     columns = columns_of(table, settings.columns, frozenset(ignored), notices)
     if columns.tag is not None:
         table = long_table(table, columns, notices)
-    stamps, seconds_zone = stamps_of(table, columns, settings)
-    seconds = seconds_from(
-        stamps,
-        path=path,
-        zone=seconds_zone,
-        time_format=settings.time_format,
-        series=None if columns.tag is None else table.frame[columns.tag].rank("dense"),
-        place_of=table.place_of,
-    )
+    table, seconds = with_time(table, columns, settings)
+    table, seconds, ahead = _without_ahead(table, seconds, settings)
+    notices += ahead
     notices += [f"{path.name}: {text}." for text in seconds.notices]
-    if columns.tag is None and not seconds.is_utc:
-        check_clock(seconds.seconds, table)
     source = OpenedTable(
         table=table,
         columns=columns,
@@ -180,34 +177,104 @@ def open_source(
         is_utc=seconds.is_utc,
         settings=settings,
         roles=roles or {},
+        ranges=ranges or {},
         ignored=frozenset(ignored),
         cells={},
         notices=notices,
+        clock=ahead,
     )
     source.cells.update(_cells(source))
     return source
 
 
-def check_clock(time: Floats, table: ExportedTable) -> None:
-    """Refuse an hour that comes twice in the night to a Sunday, as clocks go back.
+def with_time(
+    table: ExportedTable, columns: ColumnRoles, settings: PlantSettings
+) -> tuple[ExportedTable, Seconds]:
+    """Return a table and the time of its rows, without rows whose time is none.
 
-    Without a zone the second hour would replace the first.
+    These are stamps in the hour that clocks skip in spring, where a zone is stated, and
+    the second pass of the hour that comes twice in autumn, where none is: it cannot be
+    told from the first.
+    """
+    stamps, zone = stamps_of(table, columns, settings)
+    is_long = columns.tag is not None
+    read = seconds_from(
+        stamps,
+        path=table.path,
+        zone=zone,
+        time_format=settings.time_format,
+        series=table.frame[columns.tag].rank("dense") if is_long else None,
+        place_of=table.place_of,
+        may_skip=True,
+    )
+    is_none = np.isnan(read.seconds)
+    why = f"lie in the hour that clocks skip in spring in {zone}"
+    if not is_long and not read.is_utc:
+        is_none = _second_pass(read.seconds)
+        why = (
+            "repeat the hour before, as clocks do in autumn, and no zone tells the two "
+            "apart: state timezone, such as 'Europe/Berlin'"
+        )
+    if not is_none.any():
+        return table, read
+    first = int(is_none.argmax())
+    if is_none.all():
+        raise FileError(f"{table.path}: all of its time stamps {why}.")
+    rows = np.arange(len(is_none)) if table.rows is None else table.rows
+    kept = replace(
+        table, frame=table.frame.filter(~is_none), rows=np.asarray(rows[~is_none])
+    )
+    said = (
+        f"{counted(int(is_none.sum()), 'row', 'was', 'were')} left out from "
+        f"{stamps[first]} on ({table.place_of(first)}): their time stamps {why}"
+    )
+    return kept, Seconds(read.seconds[~is_none], read.is_utc, (*read.notices, said))
+
+
+def _without_ahead(
+    table: ExportedTable, read: Seconds, settings: PlantSettings
+) -> tuple[ExportedTable, Seconds, list[str]]:
+    """Return a table and its time without rows of a far future, and what was said.
+
+    One row of 2099 would else make all that follows it late.
+    """
+    with reading(table.path):
+        changed = table.path.stat().st_mtime
+    is_late = is_ahead(read.seconds, changed)
+    if not is_late.any():
+        return table, read, []
+    rows = np.arange(len(is_late)) if table.rows is None else table.rows
+    kept = replace(
+        table, frame=table.frame.filter(~is_late), rows=np.asarray(rows[~is_late])
+    )
+    first = int(is_late.argmax())
+    zone = settings.timezone if read.is_utc else None
+    said = (
+        f"{table.path.name}: {counted(int(is_late.sum()), 'row', 'is', 'are')} dated "
+        f"later than the file itself and set aside: {table.place_of(first)}, "
+        f"{stamp(float(read.seconds[first]), zone)}; correct the time stamp."
+    )
+    return kept, read._replace(seconds=read.seconds[~is_late]), [said]
+
+
+def _second_pass(time: Floats) -> Bools:
+    """Return the rows after a clock went back by an hour in the night to a Sunday.
+
+    Up to the time that it had reached before.
     """
     steps = np.diff(time)
+    is_second = np.zeros(len(time), np.bool_)
     if (steps >= 0).all():
-        return
+        return is_second
     usual = float(np.median(np.abs(steps)))
     is_back = np.abs(steps + 3600 - usual) < max(1.0, 0.5 * usual)
     # Day 3 of 1970 was a Sunday.
     is_night = ((time[1:] // 86_400) % 7 == 3) & (time[1:] % 86_400 < 4 * 3600)
-    rows = np.flatnonzero(is_back & is_night) + 1
-    if len(rows):
-        raise FileError(
-            f"{table.path}: time goes back by an hour at "
-            f"{stamp(float(time[rows[0]]), None)} "
-            f"({table.place_of(int(rows[0]))}), as clocks do in autumn: state "
-            "timezone in plant.toml, such as 'Europe/Berlin'."
-        )
+    for row in np.flatnonzero(is_back & is_night).tolist():
+        after = time[row + 1 :]
+        n_rows = int((after > time[row]).argmax()) if after.max() > time[row] else None
+        is_second[row + 1 :][:n_rows] = True
+    return is_second
 
 
 def columns_of(

@@ -32,8 +32,7 @@ from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError
 from sightline.files import reading, staged_folder
 from sightline.testbeds.twin.scenario import DAY_S, scenario_to_csv
-from sightline.testbeds.twin.simulation import Panel, Simulation
-from sightline.testbeds.twin.truth import AttackTruth
+from sightline.testbeds.twin.simulation import AttackTruth, Panel, Simulation
 from sightline.text import csv_cell, drawable, short
 
 if TYPE_CHECKING:
@@ -122,7 +121,24 @@ def write_simulation(
                 is_forged = int(tag in effect.forged_tags)
                 rows.append([effect.id, tag, is_forged, *sizes.values()])
         _write_table(folder / "truth.csv", rows)
-        text = json.dumps(_facts(simulation), indent=1, allow_nan=False)
+        # Arguments, attacks and water accounts.
+        facts: dict[str, object] = {
+            "testbed": simulation.name,
+            "seed": simulation.seed,
+            **simulation.options(),
+            "n_train": simulation.train.n_steps,
+            "n_test": test.n_steps,
+            "unit": simulation.facts.unit,
+            "attacks": [
+                {name: getattr(attack, name) for name in _ATTACK_FACTS}
+                | {"known": _short(asdict(attack.known)), "moved": _moved(attack)}
+                for attack in simulation.truth
+            ],
+        }
+        if simulation.test_water is not None:
+            accounts = {"train": simulation.train_water, "test": simulation.test_water}
+            facts["water"] = _short({part: asdict(a) for part, a in accounts.items()})
+        text = json.dumps(facts, indent=1, allow_nan=False)
         (folder / TRUTH).write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)
         (folder / "scenario.csv").write_text(planned, encoding="utf-8", newline="\n")
@@ -212,27 +228,6 @@ def _short(value: object) -> object:
     if isinstance(value, tuple):
         return [_short(item) for item in value]
     return float(f"{value:.6g}") if isinstance(value, float) else value
-
-
-def _facts(simulation: Simulation) -> dict[str, object]:
-    """Return the content of truth.json: arguments, attacks and water accounts."""
-    facts: dict[str, object] = {
-        "testbed": simulation.name,
-        "seed": simulation.seed,
-        **simulation.options(),
-        "n_train": simulation.train.n_steps,
-        "n_test": simulation.test.n_steps,
-        "unit": simulation.facts.unit,
-        "attacks": [
-            {name: getattr(attack, name) for name in _ATTACK_FACTS}
-            | {"known": _short(asdict(attack.known)), "moved": _moved(attack)}
-            for attack in simulation.truth
-        ],
-    }
-    if simulation.test_water is not None:
-        accounts = {"train": simulation.train_water, "test": simulation.test_water}
-        facts["water"] = _short({part: asdict(a) for part, a in accounts.items()})
-    return facts
 
 
 def _draw(simulation: Simulation, path: Path) -> None:

@@ -20,7 +20,7 @@ A scenario knows no plant: `Vocabulary` is what one plant has to act on, and che
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from importlib.resources import files
@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
+from sightline.data.segments import Attack
 from sightline.errors import FileError, StreamError
 from sightline.files import read_document, read_toml
 from sightline.testbeds.base import in_file, record_from
@@ -150,7 +151,11 @@ class Action:
                 f"'replay' of {self.tag} needs whole seconds back, 1 or more; "
                 f"got {self.value}."
             )
-        if self.kind is ActionKind.DISTURBANCE and not 0 < self.strength <= 1:
+        if (
+            self.kind is ActionKind.DISTURBANCE
+            and self.value is not None
+            and not 0 < self.value <= 1
+        ):
             raise StreamError(
                 f"the value of disturbance {self.tag} is its share of full strength, "
                 f"above 0 and up to 1; got {self.value}."
@@ -162,9 +167,13 @@ class Action:
         return self.tag.split(".")[0]
 
     @property
-    def strength(self) -> float:
-        """The value of a disturbance; 1 if none is given."""
-        return 1.0 if self.value is None else self.value
+    def numbers(self) -> tuple[float, float]:
+        """Value and rate as `forged_value` reads them.
+
+        A ramp without a value has no limit (nan); a bias without one begins at 0.
+        """
+        absent = math.nan if self.kind is ActionKind.RAMP else 0.0
+        return absent if self.value is None else self.value, self.rate or 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,19 +232,22 @@ class PlannedAttack:
         for tag in tags:
             if tags.count(tag) > 1:
                 raise StreamError(f"attack {self.id} acts on {tag} twice: keep one.")
-        self._check_replays()
-
-    def _check_replays(self) -> None:
-        """Refuse a replay of the attack itself, or of the time before test."""
-        for action in self.actions:
-            if action.kind is not ActionKind.REPLAY or action.value is None:
-                continue
-            if not self.duration_s <= action.value <= self.start_s:
+        # Neither the attack itself nor the time before test can be replayed.
+        for tag, back_s in self.values(ActionKind.REPLAY).items():
+            if not self.duration_s <= back_s <= self.start_s:
                 raise StreamError(
-                    f"attack {self.id} replays {action.tag} from {action.value:g} s "
-                    f"before: use at least its duration ({self.duration_s} s) and at "
-                    f"most its start ({self.start_s} s)."
+                    f"attack {self.id} replays {tag} from {back_s:g} s before: use at "
+                    f"least its duration ({self.duration_s} s) and at most its start "
+                    f"({self.start_s} s)."
                 )
+
+    def values(self, kind: ActionKind) -> dict[str, float]:
+        """Return the value of each action of a kind, by tag; 1 where none is given."""
+        return {
+            action.tag: 1.0 if action.value is None else float(action.value)
+            for action in self.actions
+            if action.kind is kind
+        }
 
     @property
     def stop_s(self) -> int:
@@ -256,6 +268,16 @@ class PlannedAttack:
     def rows(self, step_s: int) -> slice:
         """Return its rows of test, at `step_s` seconds a row."""
         return slice(self.start_s // step_s, self.stop_s // step_s)
+
+    def segment(self, step_s: int) -> Attack:
+        """Return the attack as recordings carry it, by its rows of test."""
+        return Attack(
+            id=self.id,
+            start=self.start_s // step_s,
+            stop=self.stop_s // step_s,
+            targets=self.targets,
+            note=self.note or None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,15 +319,6 @@ class Scenario:
         return replace(
             self, attacks=tuple(a for a in self.attacks if a.stop_s <= seconds)
         )
-
-    def check_fits(self, seconds: int) -> None:
-        """Raise `StreamError` if an attack ends after a run of that many seconds."""
-        for attack in self.attacks:
-            if attack.stop_s > seconds:
-                raise StreamError(
-                    f"attack {attack.id} ends at {attack.stop_s} s, after the run of "
-                    f"{seconds} s: move it, or simulate more days of test."
-                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -350,14 +363,12 @@ class Vocabulary:
 
     def check(self, action: Action) -> None:
         """Raise `StreamError` if the plant has no such tag, or it no such state."""
-        choices: Iterable[str] = self.sensors
-        what = "sensor"
-        if action.kind is ActionKind.SET:
-            choices, what = self.actuators, "actuator"
-        elif action.kind is ActionKind.SETPOINT:
-            choices, what = self.setpoints, "set-point"
-        elif action.kind is ActionKind.DISTURBANCE:
-            choices, what = self.disturbances, "disturbance"
+        places: dict[ActionKind, tuple[str, Iterable[str]]] = {
+            ActionKind.SET: ("actuator", self.actuators),
+            ActionKind.SETPOINT: ("set-point", self.setpoints),
+            ActionKind.DISTURBANCE: ("disturbance", self.disturbances),
+        }
+        what, choices = places.get(action.kind, ("sensor", self.sensors))
         if action.tag not in choices:
             raise StreamError(
                 f"{action.tag!r} is no {what}, and {action.kind!r} acts on one: "
@@ -375,11 +386,8 @@ class Vocabulary:
         for action in attack.actions:
             self.check(action)
         times = {"start_s": attack.start_s, "duration_s": attack.duration_s}
-        times |= {
-            f"replay of {action.tag}": int(action.value or 0)
-            for action in attack.actions
-            if action.kind is ActionKind.REPLAY
-        }
+        replays = attack.values(ActionKind.REPLAY).items()
+        times |= {f"replay of {tag}": int(back_s) for tag, back_s in replays}
         for name, seconds in times.items():
             if seconds % self.step_s:
                 raise StreamError(
@@ -391,55 +399,30 @@ class Vocabulary:
         """Raise `StreamError` if a scenario does not fit the plant or the run."""
         for attack in scenario.attacks:
             self.check_attack(attack)
-        scenario.check_fits(seconds)
+        for attack in scenario.attacks:
+            if attack.stop_s > seconds:
+                raise StreamError(
+                    f"attack {attack.id} ends at {attack.stop_s} s, after the run of "
+                    f"{seconds} s: move it, or simulate more days of test."
+                )
 
 
-_Check = Callable[[PlannedAttack], None]
+def shipped_scenario(name: str, days: float) -> Scenario:
+    """Return the attacks of a table in ``scenarios/`` that fit into some days."""
+    table = files("sightline.testbeds") / "scenarios" / f"{name}.csv"
+    scenario = _from_csv(table.read_text(encoding="utf-8"), name, None)
+    return scenario.within(round(days * DAY_S))
 
 
-def _grouped(rows: Sequence[tuple[PlannedAttack, str]]) -> Scenario:
-    """Join attacks of one action that share an id, a start and a duration.
-
-    Each comes with the place it was read from, for the message if they differ.
-    """
-    attacks: dict[str, PlannedAttack] = {}
-    for attack, place in rows:
-        first = attacks.get(attack.id)
-        if first is None:
-            attacks[attack.id] = attack
-            continue
-        if (first.start_s, first.duration_s) != (attack.start_s, attack.duration_s):
-            raise StreamError(
-                f"{place}: attack {attack.id} has another start or duration than in "
-                "its first row: give all of its rows the same, or another id."
-            )
-        attacks[attack.id] = replace(
-            first,
-            actions=first.actions + attack.actions,
-            note=first.note or attack.note,
-        )
-    return Scenario(attacks=tuple(attacks.values()))
-
-
-def shipped_scenario(package: str, name: str, days: float) -> Scenario:
-    """Return the attacks of a table in a package that fit into a number of days."""
-    text = files(package).joinpath(name).read_text(encoding="utf-8")
-    return _from_csv(text, name, _unchecked).within(round(days * DAY_S))
-
-
-def _unchecked(attack: PlannedAttack) -> None:
-    """Accept an attack on any plant."""
-
-
-def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Scenario:
+def scenario_from(path: str | Path, vocabulary: Vocabulary) -> Scenario:
     """Read a scenario from a ``.csv`` or ``.toml`` file.
 
     Parameters
     ----------
     path : path
         CSV with the columns of `COLUMNS`, or TOML with ``[[attack]]`` tables.
-    vocabulary : Vocabulary, optional
-        The plant that it must fit; else tags are checked where the scenario is run.
+    vocabulary : Vocabulary
+        The plant that it must fit.
 
     Raises
     ------
@@ -450,7 +433,6 @@ def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Sce
     path = Path(path)
     if path.suffix.lower() not in (".csv", ".toml"):
         raise FileError(f"{path}: a scenario is a .csv or .toml file: rename it.")
-    check = _unchecked if vocabulary is None else vocabulary.check_attack
     if path.suffix.lower() == ".toml":
         tables = read_toml(path)
         listed = tables.get("attack", [])
@@ -463,7 +445,7 @@ def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Sce
         for number, table in enumerate(listed, start=1):
             with in_file(f"{path}: attack table {number}"):
                 attack = record_from(table, _AttackTable, strict=False).attack()
-                check(attack)
+                vocabulary.check_attack(attack)
                 planned.append(attack)
         with in_file(path):
             return Scenario(attacks=tuple(planned))
@@ -471,7 +453,7 @@ def scenario_from(path: str | Path, vocabulary: Vocabulary | None = None) -> Sce
         text = read_document(path).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path}: is not UTF-8 text: save it as UTF-8.") from error
-    return _from_csv(text, str(path), check)
+    return _from_csv(text, str(path), vocabulary)
 
 
 def scenario_to_csv(scenario: Scenario) -> str:
@@ -487,24 +469,6 @@ def scenario_to_csv(scenario: Scenario) -> str:
     return text.getvalue()
 
 
-def scenario_to_toml(scenario: Scenario) -> str:
-    """Return a scenario as the text of a TOML file that `scenario_from` reads back."""
-    lines: list[str] = []
-    for attack in scenario.attacks:
-        lines += ["[[attack]]", f"id = {_quoted(attack.id)}"]
-        lines += [f"start_s = {attack.start_s}", f"duration_s = {attack.duration_s}"]
-        lines += [f"note = {_quoted(attack.note)}"]
-        for action in attack.actions:
-            lines += ["[[attack.action]]", f"tag = {_quoted(action.tag)}"]
-            lines += [f"kind = {_quoted(action.kind)}"]
-            if action.value is not None:
-                lines += [f"value = {_number(action.value)}"]
-            if action.rate is not None:
-                lines += [f"rate = {_number(action.rate)}"]
-        lines += [""]
-    return "\n".join(lines)
-
-
 def _number(value: float | None) -> str:
     """Return a number as text that reads back as the same number."""
     if value is None:
@@ -512,19 +476,13 @@ def _number(value: float | None) -> str:
     return str(int(value)) if value % 1 == 0 and abs(value) < 1e15 else repr(value)
 
 
-def _quoted(text: str) -> str:
-    """Return text as a TOML string."""
-    escaped = "".join(
-        f"\\u{ord(c):04x}" if ord(c) < 32 or ord(c) == 127 else c
-        for c in text.replace("\\", "\\\\").replace('"', '\\"')
-    )
-    return f'"{escaped}"'
+def _from_csv(text: str, name: str, vocabulary: Vocabulary | None) -> Scenario:
+    """Return the scenario of a CSV table; columns that are not known are ignored.
 
-
-def _from_csv(text: str, name: str, check: _Check) -> Scenario:
-    """Return the scenario of a CSV table; columns that are not known are ignored."""
+    Rows that share an id make one attack. With a vocabulary each must fit the plant.
+    """
     reader = csv.DictReader(io.StringIO(text, newline=""))
-    rows = []
+    attacks: dict[str, PlannedAttack] = {}
     try:
         header = [column.strip() for column in reader.fieldnames or ()]
         missing = [c for c in COLUMNS if c not in header and c not in _OPTIONAL]
@@ -535,14 +493,13 @@ def _from_csv(text: str, name: str, check: _Check) -> Scenario:
             )
         reader.fieldnames = header
         for row in reader:
-            place = f"{name}: line {reader.line_num}"
             # A cell that the line lacks is None.
             cells = {
                 key: from_csv_cell((row[key] or "").strip())
                 for key in COLUMNS
                 if key in header
             }
-            with in_file(place):
+            with in_file(f"{name}: line {reader.line_num}"):
                 # A row is a table with one action.
                 action = {key: cells[key] for key in ("tag", "kind")}
                 action |= {k: cells[k] for k in ("value", "rate") if cells.get(k)}
@@ -551,12 +508,24 @@ def _from_csv(text: str, name: str, check: _Check) -> Scenario:
                 attack = record_from(
                     {**table, "action": [action]}, _AttackTable, strict=False
                 ).attack()
-                check(attack)
-                rows.append((attack, place))
+                if vocabulary is not None:
+                    vocabulary.check_attack(attack)
+                first = attacks.setdefault(attack.id, attack)
+                if first.rows(1) != attack.rows(1):
+                    raise StreamError(
+                        f"attack {attack.id} has another start or duration than in its "
+                        "first row: give all of its rows the same, or another id."
+                    )
+                if first is not attack:
+                    attacks[attack.id] = replace(
+                        first,
+                        actions=first.actions + attack.actions,
+                        note=first.note or attack.note,
+                    )
     except csv.Error as error:
         raise FileError(f"{name}: is not CSV ({error}): correct that line.") from error
     with in_file(name):
-        return _grouped(rows)
+        return Scenario(attacks=tuple(attacks.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -652,48 +621,3 @@ def forged_value(
     elif kind == GAIN:
         forged = reading * value
     return max(forged, lowest)
-
-
-def forged_reading(
-    action: Action,
-    reading: float,
-    recorded: Rows,
-    *,
-    row: int,
-    start: int,
-    column: int,
-    elapsed_s: float,
-    step_s: int,
-    lowest: float,
-) -> float:
-    """Return what an action makes of a reading, from the rows recorded before.
-
-    Parameters
-    ----------
-    action : Action
-        One that forges.
-    reading : float
-        What the sensor measures.
-    recorded : array of shape (n_rows, n_tags)
-        The past, from which ramps and freezes start and replays are taken.
-    row, start, column : int
-        The present row, the first row of the attack, and the sensor's column.
-    elapsed_s, lowest : float
-        As for `forged_value`.
-    step_s : int
-        Seconds a row.
-    """
-    replayed = 0.0
-    if action.kind is ActionKind.REPLAY:
-        replayed = float(recorded[row - int(action.value or 0) // step_s, column])
-    absent = math.nan if action.kind is ActionKind.RAMP else 0.0
-    return forged_value(
-        action.kind.code,
-        reading,
-        absent if action.value is None else action.value,
-        action.rate or 0.0,
-        elapsed_s,
-        float(recorded[start - 1, column]),
-        replayed,
-        lowest,
-    )

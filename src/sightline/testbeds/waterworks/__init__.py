@@ -6,8 +6,7 @@ describes the process, the attacks and the truth.
 ================  ===================================================================
 `plant`           tags, tanks, set-points, instruments, the state, water accounts
 `physics`         water, pressure and chemistry of one second
-`controller`      the PLCs: readings in, commands out
-`process`         one second of everything, and runs of many
+`process`         the PLCs, one second of everything, and runs of many
 ================  ===================================================================
 
 Attacks, twins, truth and folders are those of every simulated plant: `testbeds.twin`.
@@ -31,7 +30,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,23 +37,20 @@ from sightline.errors import StreamError
 from sightline.progress import Progress
 from sightline.testbeds.twin.folder_writer import write_simulation
 from sightline.testbeds.twin.scenario import (
-    DAY_S,
     Action,
     PlannedAttack,
     Scenario,
     scenario_from,
     scenario_to_csv,
-    scenario_to_toml,
     shipped_scenario,
 )
 from sightline.testbeds.twin.simulation import (
+    AttackTruth,
     Panel,
     PlantFacts,
-    RunLength,
     Simulation,
     simulate_plant,
 )
-from sightline.testbeds.twin.truth import AttackTruth
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.plant import (
     SETPOINTS,
@@ -64,9 +59,6 @@ from sightline.testbeds.waterworks.plant import (
     WaterBalance,
 )
 from sightline.text import did_you_mean
-
-if TYPE_CHECKING:
-    from sightline.testbeds.waterworks.process import WaterworksPlant
 
 __all__ = [
     "SETPOINTS",
@@ -85,7 +77,6 @@ __all__ = [
     "quick_scenario",
     "read_scenario",
     "scenario_to_csv",
-    "scenario_to_toml",
     "simulate",
     "write_simulation",
 ]
@@ -130,7 +121,7 @@ def default_scenario(days: float = 4.0) -> Scenario:
     >>> len(default_scenario().attacks), len(default_scenario(days=1).attacks)
     (51, 17)
     """
-    return shipped_scenario(__name__, "attacks.csv", days)
+    return shipped_scenario("waterworks", days)
 
 
 def quick_scenario(days: float = 0.5) -> Scenario:
@@ -141,7 +132,7 @@ def quick_scenario(days: float = 0.5) -> Scenario:
     >>> len(quick_scenario().attacks)
     12
     """
-    return shipped_scenario(__name__, "quick_attacks.csv", days)
+    return shipped_scenario("waterworks_quick", days)
 
 
 def read_scenario(path: str | Path) -> Scenario:
@@ -356,8 +347,9 @@ def simulate(
     quick : bool
         Fewer days and a short scenario, for demonstrations and tests.
     recovery_labels : bool
-        Label rows in which the plant recovers from an attack -1 (`truth.recovery_s`);
-        if False, they are labelled 0 like all other rows outside of attacks.
+        Label rows in which the plant recovers from an attack -1
+        (`twin.simulation.recovery_s`); if False, they are labelled 0 like all other
+        rows outside of attacks.
     progress : callable, optional
         Takes a `Step` for each part of train and test.
 
@@ -390,23 +382,17 @@ def simulate(
     # Imported late, because numba takes a second to import.
     from sightline.testbeds.waterworks.process import WaterworksPlant
 
-    usual = QUICK_DAYS if quick else USUAL_DAYS
-    length = RunLength.checked(days_train, days_test, usual, 1, seed)
     worn = drift or PlantDrift()
-    if scenario is None:
-        planned = quick_scenario if quick else default_scenario
-        scenario = planned(length.n_test / DAY_S)
-
-    def warmed_up() -> WaterworksPlant:
-        return WaterworksPlant.warmed_up(length.seed, conditions_of(PlantDrift()))
-
     return simulate_plant(
         WaterworksSimulation,
         FACTS,
-        length,
-        warmed_up,
+        lambda seed: WaterworksPlant.warmed_up(seed, conditions_of(PlantDrift())),
+        days=(days_train, days_test),
+        usual_days=QUICK_DAYS if quick else USUAL_DAYS,
+        seed=seed,
         scenario=scenario,
-        source=f"waterworks seed {length.seed}, drift {worn}",
+        planned=quick_scenario if quick else default_scenario,
+        source=f"waterworks seed {seed}, drift {worn}",
         recovery_labels=recovery_labels,
         progress=progress,
         between=lambda trained: trained.copy(conditions_of(worn)),

@@ -74,21 +74,6 @@ def _daily(clock: p.Index, peak_h: float) -> float:
 
 
 @njit(cache=True)
-def _uf_flow(resistance: float, drive: float) -> float:
-    """Return the UF flow in m3/h, where pump curve and system curve meet.
-
-    The positive root of ``UF_HEAD * drive**2 - bend * q**2 = UF_PIPE + resistance * q``
-    with ``bend = UF_HEAD / UF_LARGEST**2``; 0 if the pump cannot overcome the pipe.
-    """
-    left = UF_HEAD * drive * drive - UF_PIPE
-    if left <= 0.0:
-        return 0.0
-    bend = UF_HEAD / UF_LARGEST**2
-    root = np.sqrt(resistance * resistance + 4.0 * bend * left)
-    return (root - resistance) / (2.0 * bend)  # type: ignore[no-any-return]
-
-
-@njit(cache=True)
 def uf_resistance(state: Any, conditions: p.Conditions) -> float:
     """Return the resistance of the UF membrane with its cake, in kPa h/m3."""
     return UF_MEMBRANE * conditions.uf_resistance + state.cake  # type: ignore[no-any-return]
@@ -113,7 +98,14 @@ def _move_water_in(state: Any, conditions: p.Conditions) -> None:
     pumps = _both(at[p.P302] * conditions.pump_head[p.P302], at[p.P301], 0.2)
     drain = 0.5 * at[p.MV303] + 0.3 * at[p.MV304]
     ways = at[p.MV302] + drain
-    through = min(ways, 1.0) * _uf_flow(uf_resistance(state, conditions), pumps * grid)
+    # The UF flow is where pump curve and system curve meet: the positive root of
+    # UF_HEAD * drive**2 - bend * q**2 = UF_PIPE + resistance * q; else there is none.
+    drive, through = pumps * grid, 0.0
+    left = UF_HEAD * drive * drive - UF_PIPE
+    if left > 0.0:
+        bend, resistance = UF_HEAD / UF_LARGEST**2, uf_resistance(state, conditions)
+        root = np.sqrt(resistance * resistance + 4.0 * bend * left)
+        through = min(ways, 1.0) * ((root - resistance) / (2.0 * bend))
     flow[p.Q_UF] = through * at[p.MV302] / ways if ways > 0.0 else 0.0
     flow[p.Q_UF_DRAIN] = through - flow[p.Q_UF]
     wash_way = at[p.MV301] * min(at[p.MV303] + 0.5 * at[p.MV304], 1.0)
@@ -196,10 +188,12 @@ def _mix(
 
 @njit(cache=True)
 def _treat_in(state: Any, conditions: p.Conditions, passing: Floats) -> None:
-    """Move the water of P1 and P2 into T301, with what is dissolved in it.
+    """Move the water of P1 to P3 with what is dissolved in it.
 
     Raw water has a mean, a daily wave, a drift and a disturbance for each quality. The
-    dosing pumps add salt, acid and chlorine to what leaves T101.
+    dosing pumps add salt, acid and chlorine to what leaves T101. The cake on the UF
+    membrane grows with the filtered volume and the turbidity, and shrinks by the factor
+    ``exp(-washed / CAKE_WASHED_M3)`` during a backwash.
     """
     at, water = state.position, state.water
     daily = _daily(state.clock, 15.0)
@@ -222,16 +216,6 @@ def _treat_in(state: Any, conditions: p.Conditions, passing: Floats) -> None:
     _mix(state, p.DOSED, DOSED_M3, amount, passing)
     _mix(state, p.FEED_UF, state.volume[p.T301], amount, water[p.DOSED])
     _pour(state, p.T301, amount)
-
-
-@njit(cache=True)
-def _filter(state: Any, conditions: p.Conditions) -> None:
-    """Move water through the UF membrane; its cake grows and is washed off.
-
-    The cake grows with the filtered volume and the turbidity, and shrinks by the factor
-    ``exp(-washed / CAKE_WASHED_M3)`` during a backwash.
-    """
-    flow = state.flow
     wasted = _draw(state, p.T301, p.Q_UF_DRAIN)
     filtered = _draw(state, p.T301, p.Q_UF)
     state.drained += wasted
@@ -243,27 +227,7 @@ def _filter(state: Any, conditions: p.Conditions) -> None:
     state.cake += CAKE_PER_M3 * conditions.cake_rate * dirt * (filtered + wasted)
     state.cake *= np.exp(-washed / CAKE_WASHED_M3)
     # The meter in the common line measures both ways out.
-    flow[p.Q_UF] = (filtered + wasted) * HOUR_S
-
-
-@njit(cache=True)
-def _feed_membrane(state: Any, amount: float, passing: Floats) -> None:
-    """Mix fresh RO feed with the recycled part of the reject, which is saltier.
-
-    The conductivity of the reject follows from the salt balance of the membrane.
-    """
-    water, flow = state.water, state.flow
-    for k in range(4):
-        passing[k] = water[p.DECHLORINATED, k]
-    recycled = flow[p.Q_RECYCLE] / HOUR_S if amount > 0.0 else 0.0
-    if recycled > 0.0:
-        through = flow[p.Q_FEED] + flow[p.Q_RECYCLE]
-        salt = water[p.PRESSED, p.CONDUCTIVITY] * through
-        salt -= state.permeate_conductivity * flow[p.Q_PERMEATE]
-        share = flow[p.Q_RECYCLE] / through
-        passing[p.CONDUCTIVITY] *= 1.0 - share
-        passing[p.CONDUCTIVITY] += share * max(salt, 0.0) / flow[p.Q_REJECT]
-    _mix(state, p.PRESSED, PRESSED_M3, amount + recycled, passing)
+    state.flow[p.Q_UF] = (filtered + wasted) * HOUR_S
 
 
 @njit(cache=True)
@@ -277,12 +241,22 @@ def _treat_out(state: Any, passing: Floats) -> None:
     at, water, flow = state.position, state.water, state.flow
     amount = _draw(state, p.T401, p.Q_FEED)
     bisulphite = max(at[p.P403], at[p.P404])
-    for k in range(4):
-        passing[k] = water[p.FEED_RO, k]
+    passing[:] = water[p.FEED_RO]
     passing[p.PH] += BISULPHITE_PH * bisulphite
     passing[p.ORP] += UV_DOSE * at[p.UV401] + BISULPHITE_DOSE * bisulphite
     _mix(state, p.DECHLORINATED, DECHLORINATED_M3, amount, passing)
-    _feed_membrane(state, amount, passing)
+    # Fresh RO feed mixes with the recycled part of the reject, which is saltier: its
+    # conductivity follows from the salt balance of the membrane.
+    passing[:] = water[p.DECHLORINATED]
+    recycled = flow[p.Q_RECYCLE] / HOUR_S if amount > 0.0 else 0.0
+    if recycled > 0.0:
+        through = flow[p.Q_FEED] + flow[p.Q_RECYCLE]
+        salt = water[p.PRESSED, p.CONDUCTIVITY] * through
+        salt -= state.permeate_conductivity * flow[p.Q_PERMEATE]
+        share = flow[p.Q_RECYCLE] / through
+        passing[p.CONDUCTIVITY] *= 1.0 - share
+        passing[p.CONDUCTIVITY] += share * max(salt, 0.0) / flow[p.Q_REJECT]
+    _mix(state, p.PRESSED, PRESSED_M3, amount + recycled, passing)
     permeate = min(flow[p.Q_PERMEATE] / HOUR_S, amount)
     state.drained += amount - permeate
     if flow[p.Q_PERMEATE] > 0.05:
@@ -322,7 +296,6 @@ def move(state: Any, conditions: p.Conditions, noise: Floats, passing: Floats) -
     _move_water_in(state, conditions)
     _move_water_out(state, conditions)
     _treat_in(state, conditions, passing)
-    _filter(state, conditions)
     _treat_out(state, passing)
     for tank in range(p.N_TANKS):
         level = _level(state, tank)

@@ -1,8 +1,7 @@
 """The plant's tags, tanks, set-points and instruments, its state, its water accounts.
 
 The state is one record. Nothing in this module runs the plant.
-physics.py, controller.py and process.py import it as ``p`` and compile its constants
-into their code.
+physics.py and process.py import it as ``p`` and compile its constants into their code.
 
 Fields of the state, which is an array of one record, so that a snapshot is one copy:
 
@@ -36,9 +35,15 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats
-from sightline.data.recording import Role, Tag
+from sightline.data.recording import Role
+from sightline.testbeds.base import tags_of
 from sightline.testbeds.twin.scenario import Rows, Vocabulary
-from sightline.testbeds.twin.truth import CLEAR, Yardstick, sensor_units
+from sightline.testbeds.twin.simulation import (
+    CLEAR,
+    Yardstick,
+    instruments_of,
+    sensor_units,
+)
 
 # A column, a tank, a place in an array: Python's integer or numpy's.
 Index = int | np.integer[Any]
@@ -64,77 +69,16 @@ OFF, ON = CLOSED, OPEN
 N_TAGS = 51
 
 
-@dataclass(frozen=True, kw_only=True)
-class Instrument:
-    """A sensor: its unit and its errors.
-
-    Parameters
-    ----------
-    unit : str
-        Unit of its readings.
-    noise : float
-        Standard deviation of its white noise, in that unit.
-    quantum : float
-        Step to which readings are rounded, in that unit.
-    """
-
-    unit: str
-    noise: float
-    quantum: float
-
-
-INSTRUMENTS = {
-    "FIT101": Instrument(unit="m3/h", noise=0.02, quantum=0.005),
-    "LIT101": Instrument(unit="mm", noise=0.6, quantum=0.1),
-    "AIT201": Instrument(unit="uS/cm", noise=0.4, quantum=0.1),
-    "AIT202": Instrument(unit="pH", noise=0.01, quantum=0.005),
-    "AIT203": Instrument(unit="mV", noise=1.0, quantum=0.2),
-    "FIT201": Instrument(unit="m3/h", noise=0.015, quantum=0.005),
-    "DPIT301": Instrument(unit="kPa", noise=0.15, quantum=0.02),
-    "FIT301": Instrument(unit="m3/h", noise=0.015, quantum=0.005),
-    "LIT301": Instrument(unit="mm", noise=0.6, quantum=0.1),
-    "AIT401": Instrument(unit="mg/l", noise=0.5, quantum=0.1),
-    "AIT402": Instrument(unit="mV", noise=1.0, quantum=0.2),
-    "FIT401": Instrument(unit="m3/h", noise=0.01, quantum=0.002),
-    "LIT401": Instrument(unit="mm", noise=0.6, quantum=0.1),
-    "AIT501": Instrument(unit="pH", noise=0.004, quantum=0.002),
-    "AIT502": Instrument(unit="mV", noise=1.0, quantum=0.2),
-    "AIT503": Instrument(unit="uS/cm", noise=0.2, quantum=0.05),
-    "AIT504": Instrument(unit="uS/cm", noise=0.06, quantum=0.02),
-    "FIT501": Instrument(unit="m3/h", noise=0.01, quantum=0.002),
-    "FIT502": Instrument(unit="m3/h", noise=0.008, quantum=0.002),
-    "FIT503": Instrument(unit="m3/h", noise=0.006, quantum=0.002),
-    "FIT504": Instrument(unit="m3/h", noise=0.004, quantum=0.001),
-    "PIT501": Instrument(unit="kPa", noise=0.6, quantum=0.1),
-    "PIT502": Instrument(unit="kPa", noise=0.02, quantum=0.01),
-    "PIT503": Instrument(unit="kPa", noise=0.6, quantum=0.1),
-    "FIT601": Instrument(unit="m3/h", noise=0.01, quantum=0.002),
-}
-
-TAG_NAMES = (
-    "FIT101 LIT101 MV101 P101 P102 "
-    "AIT201 AIT202 AIT203 FIT201 MV201 P201 P202 P203 P204 P205 P206 "
-    "DPIT301 FIT301 LIT301 MV301 MV302 MV303 MV304 P301 P302 "
-    "AIT401 AIT402 FIT401 LIT401 P401 P402 P403 P404 UV401 "
-    "AIT501 AIT502 AIT503 AIT504 FIT501 FIT502 FIT503 FIT504 "
-    "P501 P502 PIT501 PIT502 PIT503 "
-    "FIT601 P601 P602 P603"
-).split()
+TAGS = tags_of("waterworks")
+TAG_NAMES = tuple(tag.name for tag in TAGS)
 COLUMN = {name: column for column, name in enumerate(TAG_NAMES)}
-SENSORS = tuple(name for name in TAG_NAMES if name in INSTRUMENTS)
-ACTUATORS = tuple(name for name in TAG_NAMES if name not in INSTRUMENTS)
+SENSORS = tuple(tag.name for tag in TAGS if tag.role is Role.SENSOR)
+ACTUATORS = tuple(tag.name for tag in TAGS if tag.role is Role.ACTUATOR)
 VALVES = tuple(name for name in ACTUATORS if name.startswith("MV"))
-
-
-TAGS = tuple(
-    Tag(
-        name=name,
-        role=Role.SENSOR if name in INSTRUMENTS else Role.ACTUATOR,
-        stage=f"P{name[-3]}",
-        unit=INSTRUMENTS[name].unit if name in INSTRUMENTS else "state",
-    )
-    for name in TAG_NAMES
-)
+# White noise (standard deviation) and rounding of each tag; 0 for actuators.
+NOISE, QUANTUM = instruments_of("waterworks", TAGS)
+# The unit of an effect. For an actuator it is 1: off to on, or closed to open.
+UNIT = sensor_units(NOISE, QUANTUM)
 
 # Columns over which compiled loops run.
 SENSOR_COLUMNS = np.array([COLUMN[name] for name in SENSORS])
@@ -185,23 +129,6 @@ SETPOINTS: dict[str, float] = {
 SETPOINT_INDEX = {name: index for index, name in enumerate(SETPOINTS)}
 
 
-def by_column(field: str) -> Floats:
-    """Return ``"noise"`` or ``"quantum"`` of each tag; 0 for actuators."""
-    values = np.zeros(N_TAGS)
-    for name, instrument in INSTRUMENTS.items():
-        values[COLUMN[name]] = getattr(instrument, field)
-    return values
-
-
-def unit_by_column() -> Floats:
-    """Return the unit of a standardised effect for each tag, of shape (51,).
-
-    For a sensor it is the standard deviation of its readings of a constant value, noise
-    and rounding together. For an actuator it is 1: off to on, or closed to open.
-    """
-    return sensor_units(by_column("noise"), by_column("quantum"))
-
-
 # What attackers can act on, and how the effect is measured.
 VOCABULARY = Vocabulary(
     sensors=SENSORS,
@@ -211,9 +138,9 @@ VOCABULARY = Vocabulary(
     hint="1 (off or closed) or 2 (on or open)",
 )
 YARDSTICK = Yardstick(
-    tags=tuple(TAG_NAMES),
-    unit=unit_by_column(),
-    noise=np.where(by_column("noise") > 0, CLEAR * unit_by_column(), 0.5),
+    tags=TAG_NAMES,
+    unit=UNIT,
+    noise=np.where(NOISE > 0, CLEAR * UNIT, 0.5),
     step_s=1,
     block_s=120,
     shortest_cap_s=3600,
@@ -291,31 +218,22 @@ N_FLOWS = 12
 # Entries of a tank's account, in m3; UNMET is what a pump could not draw.
 INFLOW, OUTFLOW, OVERFLOW, UNMET = range(4)
 
-# Files whose functions and constants are compiled.
+# Files whose functions and constants are compiled, and the table of the instruments.
 SOURCES = (
+    "instruments.csv",
     "twin/scenario.py",
-    "waterworks/controller.py",
     "waterworks/physics.py",
     "waterworks/plant.py",
     "waterworks/process.py",
 )
 
 
-def _digest_of_sources() -> str:
-    """Return a field name that changes with the text of the compiled sources.
-
-    numba's cache checks the date of a function's own file only, but compiled code
-    contains functions and constants of other files. The cache also depends on the type
-    of the state: with a field named after all sources, changed sources make a new type.
-    """
-    digest = hashlib.sha256()
-    for name in SOURCES:
-        digest.update(files("sightline.testbeds").joinpath(name).read_bytes())
-    return f"sources_{digest.hexdigest()[:16]}"
-
-
+# numba's cache checks the date of a function's own file only, but compiled code has
+# functions and constants of other files. The cache also depends on the type of the
+# state: with a field named after all sources, changed sources make a new type.
+_TEXTS = [files("sightline.testbeds").joinpath(name).read_bytes() for name in SOURCES]
 _FIELDS: list[Any] = [
-    (_digest_of_sources(), np.int8),
+    (f"sources_{hashlib.sha256(b''.join(_TEXTS)).hexdigest()[:16]}", np.int8),
     ("clock", np.int64),
     ("volume", np.float64, (N_TANKS,)),
     ("water", np.float64, (N_BODIES, 4)),
@@ -376,9 +294,8 @@ def first_state(seed: int, clock: int) -> State:
     state["disturbance"] = draws.standard_normal(N_DISTURBANCES)
     state["ro_speed"] = 1.0
     state["filtered_s"] = draws.uniform(0.0, 1800.0)
-    for name in ACTUATORS:
-        state["drive"][0, COLUMN[name]] = OFF
-        state["command"][0, COLUMN[name]] = OFF
+    for columns in (VALVE_COLUMNS, PUMP_COLUMNS):
+        state["drive"][0, columns] = state["command"][0, columns] = OFF
     start_accounts(state)
     return state
 
@@ -392,7 +309,7 @@ def start_accounts(state: State) -> None:
     state["highest"] = 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class TankBalance:
     """The water account of one tank, in m3, and its extreme levels in mm.
 
@@ -426,13 +343,8 @@ class TankBalance:
         change = self.last_m3 - self.first_m3
         return self.inflow_m3 - self.outflow_m3 - self.overflow_m3 - change
 
-    @property
-    def is_safe(self) -> bool:
-        """Whether it neither overflowed nor ran dry."""
-        return 0.0 < self.lowest_mm and self.highest_mm < HEIGHT_MM
 
-
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class WaterBalance:
     """The water accounts of all tanks and of the whole plant, in m3.
 
@@ -461,22 +373,13 @@ def balance_of(state: State, opened: Floats) -> WaterBalance:
     """Return the accounts of a state; `opened` are the volumes at their start."""
     record = state[0]
     tanks = tuple(
+        # First and last volume, the four entries of the account, extreme levels.
         TankBalance(
-            tank=name,
-            first_m3=float(opened[k]),
-            last_m3=float(record["volume"][k]),
-            inflow_m3=float(record["account"][k, INFLOW]),
-            outflow_m3=float(record["account"][k, OUTFLOW]),
-            overflow_m3=float(record["account"][k, OVERFLOW]),
-            unmet_m3=float(record["account"][k, UNMET]),
-            lowest_mm=float(record["lowest"][k]),
-            highest_mm=float(record["highest"][k]),
+            name,
+            *map(float, (opened[k], record["volume"][k], *record["account"][k])),
+            *map(float, (record["lowest"][k], record["highest"][k])),
         )
         for k, name in enumerate(TANK_NAMES)
     )
-    return WaterBalance(
-        tanks=tanks,
-        raw_m3=float(record["bought"]),
-        delivered_m3=float(record["delivered"]),
-        drained_m3=float(record["drained"]),
-    )
+    water = (float(record[key]) for key in ("bought", "delivered", "drained"))
+    return WaterBalance(tanks, *water)

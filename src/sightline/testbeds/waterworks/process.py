@@ -1,11 +1,18 @@
 """One second of the plant: control, attack, interlocks, physics, sensors. Compiled.
 
+The PLCs see readings (which an attacker may have forged) and the real states of
+actuators. Hard-wired interlocks act after them, and neither PLC nor attacker can
+override those. docs/waterworks.md lists the rules with their set-points.
+
+Levels, dosing and the return of surplus water are controlled by hysteresis: a flag is
+set on one side of a band, reset on the other, and kept in between. Each duty pump has a
+standby that starts when the duty pump does not run.
+
 A step takes its random numbers as an argument and keeps nothing outside of the state,
 so the same state and the same numbers give the same future, bit for bit.
 `WaterworksPlant` runs steps from a state, over rows, with or without an attack.
 """
 
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +20,9 @@ from numba import njit
 
 from sightline.data.arrays import Floats
 from sightline.testbeds.twin import scenario as f
-from sightline.testbeds.twin.scenario import Action, ActionKind, PlannedAttack, Rows
-from sightline.testbeds.twin.simulation import NoiseSource, TwinPlant
+from sightline.testbeds.twin.scenario import Rows
+from sightline.testbeds.twin.simulation import Filling, NoiseSource, TwinPlant
 from sightline.testbeds.waterworks import plant as p
-from sightline.testbeds.waterworks.controller import control
 from sightline.testbeds.waterworks.physics import move, uf_resistance
 from sightline.testbeds.waterworks.plant import WaterBalance, balance_of
 
@@ -25,20 +31,260 @@ TRAVEL = 0.125
 # A pump's speed goes 40 % of the way to its new value every second.
 RUN_UP = 0.4
 DOSING_FLOW, BISULPHITE_FLOW = 0.5, 0.3
-NOISE, QUANTUM = p.by_column("noise"), p.by_column("quantum")
 N_SENSORS = len(p.SENSOR_COLUMNS)
 N_DRAWS = N_SENSORS + p.N_DISTURBANCES
 WARM_UP_S, DAY_S = 43_200, 86_400
-_NO_ACTIONS = np.zeros((0, 4))
+STANDBY_AFTER_S = 5
+# A tank that was too low to pump from must first rise by this much.
+RELEASE_MM = 200.0
+BACKWASH_S, DRAIN_S = 45, 20
+# A sequence that hangs, because a valve does not move, is aborted.
+PHASE_LIMIT_S = 120
+TRIP_AFTER_S, RESTART_AFTER_S = 15, 60
+HIGH_ORP_S, HIGH_SALT_S, HIGH_DP_S = 120, 60, 5
+# The RO pump's speed follows the permeate tank, between these.
+SLOWEST, FASTEST = 0.8, 1.15
+PERMEATE_TARGET_M3, SPEED_PER_M3 = 1.4, 0.25
+RETURN_START_M3, RETURN_STOP_M3 = 2.2, 1.9
 _forged_value = njit(cache=True)(f.forged_value)
 
 
 @njit(cache=True)
-def _interlock(state: Any) -> None:
-    """Cancel the commands that hard-wired interlocks do not allow.
+def _latched(
+    state: Any, latch: p.Index, reading: float, low: float, high: float
+) -> bool:
+    """Return a flag with hysteresis: set below `low`, reset above `high`.
 
-    They act after the attacker: dosing needs flow, MV301 needs MV302 closed, P602 needs
-    MV301 open, RO pumps and UV need a feed pump, P502 and P603 need the others off.
+    Parameters
+    ----------
+    state : record
+        The plant; the flag is kept in ``state.latch[latch]``.
+    latch : int
+        Which flag.
+    reading, low, high : float
+        The reading and its band; negate all three to set the flag above the band.
+    """
+    if reading < low:
+        state.latch[latch] = 1
+    elif reading > high:
+        state.latch[latch] = 0
+    return state.latch[latch] == 1  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def _is_low(state: Any, latch: p.Index, level: float, limit: float) -> bool:
+    """Return whether a tank is too low to pump from, with hysteresis."""
+    return _latched(state, latch, level, limit, limit + RELEASE_MM)
+
+
+@njit(cache=True)
+def _held(state: Any, timer: p.Index, is_so: bool) -> int:
+    """Count and return for how many seconds a condition has held.
+
+    The timer restarts at 0 when the condition is False.
+    """
+    state.timer[timer] = state.timer[timer] + 1 if is_so else 0
+    return state.timer[timer]  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def _run_pair(
+    state: Any, is_wanted: bool, duty: p.Index, standby: p.Index, timer: p.Index
+) -> None:
+    """Command the duty pump, and its standby if the duty pump does not start.
+
+    The standby starts when the duty pump has not run for more than `STANDBY_AFTER_S`
+    seconds although it is wanted.
+    """
+    state.command[duty] = p.ON if is_wanted else p.OFF
+    waited = _held(state, timer, is_wanted and state.drive[duty] != p.ON)
+    state.command[standby] = p.ON if waited > STANDBY_AFTER_S else p.OFF
+
+
+@njit(cache=True)
+def _run_raw_water(state: Any, setpoint: Floats) -> None:
+    """P1 and P2: fill T101 by MV101, feed T301 through MV201 by P101, and dose.
+
+    MV101 closes above HH. The transfer stops when T101 is too low or T301 above HH; the
+    pump starts only when MV201 is fully open. Salt, acid and chlorine are dosed by
+    hysteresis while water flows.
+    """
+    reading = state.reading
+    level, target = reading[p.LIT101], reading[p.LIT301]
+    fill = _latched(state, p.INLET, level, setpoint[p.LIT101_L], setpoint[p.LIT101_H])
+    is_high = level > setpoint[p.LIT101_HH]
+    state.command[p.MV101] = p.OPEN if fill and not is_high else p.CLOSED
+    wanted = _latched(
+        state, p.TRANSFER, target, setpoint[p.LIT301_L], setpoint[p.LIT301_H]
+    )
+    is_dry = _is_low(state, p.T101_LOW, level, setpoint[p.LIT101_LL])
+    wanted = wanted and not is_dry and target <= setpoint[p.LIT301_HH]
+    state.command[p.MV201] = p.OPEN if wanted else p.CLOSED
+    may_pump = wanted and state.drive[p.MV201] == p.OPEN
+    _run_pair(state, may_pump, p.P101, p.P102, p.WAIT_P101)
+    flows = reading[p.FIT201] > setpoint[p.FIT201_L]
+    salt = _latched(
+        state, p.SALT, reading[p.AIT201], setpoint[p.AIT201_L], setpoint[p.AIT201_H]
+    )
+    # Acid lowers the pH, so its hysteresis is that of the negative pH.
+    acid = _latched(
+        state, p.ACID, -reading[p.AIT202], -setpoint[p.AIT202_H], -setpoint[p.AIT202_L]
+    )
+    chlorine = _latched(
+        state, p.CHLORINE, reading[p.AIT203], setpoint[p.AIT203_L], setpoint[p.AIT203_H]
+    )
+    _run_pair(state, flows and salt, p.P201, p.P202, p.WAIT_P201)
+    _run_pair(state, flows and acid, p.P203, p.P204, p.WAIT_P203)
+    _run_pair(state, flows and chlorine, p.P205, p.P206, p.WAIT_P205)
+
+
+@njit(cache=True)
+def _enter(state: Any, phase: p.Index) -> None:
+    """Start a phase of the ultrafiltration sequence."""
+    state.uf_phase = phase
+    state.timer[p.UF_PHASE_S] = 0
+
+
+@njit(cache=True)
+def _next_phase(state: Any, setpoint: Floats, may_filter: bool) -> None:
+    """Advance the ultrafiltration sequence: filter, stop, backwash, drain, rest.
+
+    A backwash is due after the set time of filtration, or when the differential
+    pressure was too high for more than `HIGH_DP_S` seconds. It starts when MV302 is
+    closed and lasts `BACKWASH_S`. A phase that hangs is aborted after `PHASE_LIMIT_S`.
+    """
+    state.timer[p.UF_PHASE_S] += 1
+    since = state.timer[p.UF_PHASE_S]
+    phase = state.uf_phase
+    is_clogged = state.reading[p.DPIT301] > setpoint[p.DPIT301_H]
+    clogged_s = _held(state, p.HIGH_DP, phase == p.FILTER and is_clogged)
+    if phase == p.IDLE:
+        if may_filter:
+            _enter(state, p.FILTER)
+    elif phase == p.FILTER:
+        if state.drive[p.P302] == p.ON or state.drive[p.P301] == p.ON:
+            state.filtered_s += 1.0
+        if clogged_s > HIGH_DP_S or state.filtered_s > setpoint[p.P602_INTERVAL]:
+            _enter(state, p.STOP)
+        elif not may_filter:
+            _enter(state, p.IDLE)
+    elif phase == p.STOP:
+        if state.drive[p.MV302] == p.CLOSED:
+            _enter(state, p.BACKWASH)
+        elif since > PHASE_LIMIT_S:
+            _enter(state, p.IDLE)
+    elif phase == p.BACKWASH:
+        is_done = since > BACKWASH_S and state.drive[p.P602] == p.ON
+        if is_done or since > PHASE_LIMIT_S:
+            state.filtered_s = 0.0
+            _enter(state, p.DRAIN)
+    elif phase == p.DRAIN:
+        if since > DRAIN_S:
+            _enter(state, p.REST)
+    elif since > DRAIN_S:  # at rest, until all valves have closed
+        _enter(state, p.IDLE)
+
+
+@njit(cache=True)
+def _run_ultrafiltration(state: Any, setpoint: Floats) -> None:
+    """P3 and P602: filter into T401 while it needs water, and backwash.
+
+    Valves follow the phase of the sequence; pumps start only when their valve is open.
+    """
+    reading = state.reading
+    wanted = _latched(
+        state,
+        p.UF_WANTED,
+        reading[p.LIT401],
+        setpoint[p.LIT401_L],
+        setpoint[p.LIT401_H],
+    )
+    is_dry = _is_low(state, p.T301_LOW, reading[p.LIT301], setpoint[p.LIT301_LL])
+    is_full = reading[p.LIT401] > setpoint[p.LIT401_HH]
+    _next_phase(state, setpoint, wanted and not is_dry and not is_full)
+    phase, command, drive = state.uf_phase, state.command, state.drive
+    command[p.MV302] = p.OPEN if phase == p.FILTER else p.CLOSED
+    command[p.MV301] = p.OPEN if phase == p.BACKWASH else p.CLOSED
+    command[p.MV303] = p.OPEN if phase == p.BACKWASH else p.CLOSED
+    command[p.MV304] = p.OPEN if phase == p.DRAIN else p.CLOSED
+    may_wash = phase == p.BACKWASH and drive[p.MV301] == p.OPEN
+    command[p.P602] = p.ON if may_wash else p.OFF
+    may_pump = phase == p.FILTER and drive[p.MV302] == p.OPEN
+    _run_pair(state, may_pump, p.P302, p.P301, p.WAIT_P302)
+
+
+@njit(cache=True)
+def _run_reverse_osmosis(state: Any, setpoint: Floats) -> None:
+    """P4, P5 and P6: feed, dechlorinate, press, and control the permeate tank.
+
+    A tripped RO pump restarts `RESTART_AFTER_S` seconds after the cause is gone. Its
+    speed falls with the volume in T601; P601 returns surplus. Salty permeate is
+    diverted to drain after `HIGH_SALT_S` seconds. P603 never runs.
+    """
+    reading, drive, command = state.reading, state.drive, state.command
+    is_dry = _is_low(state, p.T401_LOW, reading[p.LIT401], setpoint[p.LIT401_LL])
+    _run_pair(state, not is_dry, p.P402, p.P401, p.WAIT_P402)
+    is_fed = drive[p.P402] == p.ON or drive[p.P401] == p.ON
+    # Low flow or too much chlorine trips the RO pump until the cause has been gone.
+    low_s = _held(
+        state, p.LOW_FLOW, is_fed and reading[p.FIT401] < setpoint[p.FIT401_L]
+    )
+    orp_s = _held(state, p.HIGH_ORP, reading[p.AIT502] > setpoint[p.AIT502_H])
+    if low_s > TRIP_AFTER_S or orp_s > HIGH_ORP_S:
+        state.latch[p.RO_TRIP] = 1
+        state.timer[p.RESTART] = 0
+    elif state.latch[p.RO_TRIP] == 1:
+        state.timer[p.RESTART] += 1
+        if state.timer[p.RESTART] > RESTART_AFTER_S:
+            state.latch[p.RO_TRIP] = 0
+    is_tripped = state.latch[p.RO_TRIP] == 1
+    command[p.UV401] = p.ON if is_fed and not is_tripped else p.OFF
+    may_press = is_fed and not is_tripped and drive[p.UV401] == p.ON
+    _run_pair(state, may_press, p.P501, p.P502, p.WAIT_P501)
+    bisulphite = _latched(
+        state,
+        p.BISULPHITE,
+        -reading[p.AIT402],
+        -setpoint[p.AIT402_H],
+        -setpoint[p.AIT402_L],
+    )
+    may_dose = bisulphite and reading[p.FIT401] > setpoint[p.FIT401_L]
+    _run_pair(state, may_dose, p.P403, p.P404, p.WAIT_P403)
+    salty_s = _held(state, p.HIGH_SALT, reading[p.AIT504] > setpoint[p.AIT504_H])
+    state.latch[p.DIVERT] = 1 if salty_s > HIGH_SALT_S else 0
+    stored = state.volume[p.T601]
+    speed = 1.0 + SPEED_PER_M3 * (PERMEATE_TARGET_M3 - stored)
+    state.ro_speed = min(max(speed, SLOWEST), FASTEST)
+    surplus = _latched(state, p.RETURN, -stored, -RETURN_START_M3, -RETURN_STOP_M3)
+    command[p.P601] = p.ON if surplus else p.OFF
+    command[p.P603] = p.OFF
+
+
+@njit(cache=True)
+def control(state: Any, setpoint: Floats) -> None:
+    """Set every command from the last readings.
+
+    Parameters
+    ----------
+    state : record
+        The plant: `reading` and `drive` are read, `command`, latches and timers set.
+    setpoint : array of shape (26,)
+        Values of `SETPOINTS`, possibly changed by an attacker.
+    """
+    _run_raw_water(state, setpoint)
+    _run_ultrafiltration(state, setpoint)
+    _run_reverse_osmosis(state, setpoint)
+
+
+@njit(cache=True)
+def _actuate(state: Any) -> None:
+    """Move valves and run pumps up or down, as far as interlocks allow it.
+
+    Hard-wired interlocks act after the attacker: dosing needs flow, MV301 needs MV302
+    closed, P602 needs MV301 open, RO pumps and UV need a feed pump, P502 and P603 need
+    the others off. A valve moves by `TRAVEL` a second and shows `MOVING` in between. A
+    pump is on or off at once, but its speed approaches the target by the share `RUN_UP`
+    a second.
     """
     drive, command, flow = state.drive, state.command, state.flow
     if drive[p.MV302] != p.CLOSED:  # raw water must not meet backwash water
@@ -56,15 +302,6 @@ def _interlock(state: Any) -> None:
         command[p.P502] = p.OFF
     if drive[p.P501] == p.ON or drive[p.P502] == p.ON:
         command[p.P603] = p.OFF
-
-
-@njit(cache=True)
-def _travel(state: Any) -> None:
-    """Move valves, and run pumps up or down.
-
-    A valve moves by `TRAVEL` a second and shows `MOVING` in between. A pump is on or
-    off at once, but its speed approaches the target by the share `RUN_UP` a second.
-    """
     for valve in p.VALVE_COLUMNS:
         target = 1.0 if state.command[valve] == p.OPEN else 0.0
         gap = target - state.position[valve]
@@ -83,8 +320,12 @@ def _travel(state: Any) -> None:
 
 
 @njit(cache=True)
-def _measure_ideally(state: Any, conditions: p.Conditions) -> None:
-    """Set the true value of each sensor, as an ideal instrument would read it."""
+def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
+    """Set the true value and the reading of each tag.
+
+    A sensor reads ``round(max(truth + bias + noise, 0) / quantum) * quantum``; an
+    actuator reads its state.
+    """
     truth, flow, water = state.truth, state.flow, state.water
     truth[p.FIT101], truth[p.FIT201] = flow[p.Q_RAW], flow[p.Q_TRANSFER]
     truth[p.FIT301], truth[p.FIT601] = flow[p.Q_UF], flow[p.Q_BACKWASH]
@@ -106,62 +347,16 @@ def _measure_ideally(state: Any, conditions: p.Conditions) -> None:
     truth[p.PIT501] = state.ro_pressure
     truth[p.PIT502] = 0.2 + 0.65 * flow[p.Q_PERMEATE] ** 2
     truth[p.PIT503] = state.ro_pressure - 20.0 * flow[p.Q_FEED] ** 2
-
-
-@njit(cache=True)
-def _measure(state: Any, conditions: p.Conditions, draws: Floats) -> None:
-    """Set the reading of each tag.
-
-    A sensor reads ``round(max(truth + bias + noise, 0) / quantum) * quantum``; an
-    actuator reads its state.
-    """
-    _measure_ideally(state, conditions)
     for k in range(N_SENSORS):
         tag = p.SENSOR_COLUMNS[k]
-        value = state.truth[tag] + conditions.bias[tag] + NOISE[tag] * draws[k]
-        rounded = np.round(max(value, 0.0) / QUANTUM[tag]) * QUANTUM[tag]
+        value = truth[tag] + conditions.bias[tag] + p.NOISE[tag] * draws[k]
+        rounded = np.round(max(value, 0.0) / p.QUANTUM[tag]) * p.QUANTUM[tag]
         # Values are recorded in single precision, and the PLC reads the same values.
         state.reading[tag] = np.float32(rounded)
     for tag in p.VALVE_COLUMNS:
         state.reading[tag] = state.drive[tag]
     for tag in p.PUMP_COLUMNS:
         state.reading[tag] = state.drive[tag]
-
-
-@njit(cache=True)
-def _forge(
-    state: Any, actions: Floats, recorded: Rows, row: int, attack_row: int
-) -> None:
-    """Replace readings by forged ones.
-
-    Parameters
-    ----------
-    state : record
-        The plant; its readings are changed.
-    actions : array of shape (n_actions, 4)
-        Kind, target, value and rate; set and setpoint are not readings.
-    recorded : array of shape (n_rows, 51)
-        The past, from which ramps and freezes start and replays are taken.
-    row, attack_row : int
-        The present row, and the first row of the attack.
-    """
-    for action in range(len(actions)):
-        kind, tag = int(actions[action, 0]), int(actions[action, 1])
-        if kind == f.SET or kind == f.SETPOINT:
-            continue
-        value = actions[action, 2]
-        replayed = recorded[row - int(value), tag] if kind == f.REPLAY else 0.0
-        forged = _forged_value(
-            kind,
-            state.reading[tag],
-            value,
-            actions[action, 3],
-            row - attack_row + 1,
-            recorded[attack_row - 1, tag],
-            replayed,
-            0.0,
-        )
-        state.reading[tag] = np.float32(forged)
 
 
 @njit(cache=True)
@@ -207,29 +402,32 @@ def advance(
         for action in range(len(actions)):
             if int(actions[action, 0]) == f.SET:
                 state.command[int(actions[action, 1])] = int(actions[action, 2])
-        _interlock(state)
-        _travel(state)
+        _actuate(state)
         move(state, conditions, draws[step, N_SENSORS:], passing)
         _measure(state, conditions, draws[step])
         at = row + step
         if len(unforged):
             for tag in range(p.N_TAGS):
                 unforged[at, tag] = state.reading[tag]
-        if len(actions):
-            _forge(state, actions, recorded, at, attack_row)
+        for action in range(len(actions)):
+            kind, tag = int(actions[action, 0]), int(actions[action, 1])
+            if kind == f.SET or kind == f.SETPOINT:
+                continue
+            value = actions[action, 2]
+            forged = _forged_value(
+                kind,
+                state.reading[tag],
+                value,
+                actions[action, 3],
+                at - attack_row + 1,
+                recorded[attack_row - 1, tag],
+                recorded[at - int(value), tag] if kind == f.REPLAY else 0.0,
+                0.0,
+            )
+            state.reading[tag] = np.float32(forged)
         for tag in range(p.N_TAGS):
             recorded[at, tag] = state.reading[tag]
         state.clock += 1
-
-
-def _action_row(action: Action) -> Floats:
-    """Return kind, target, value and rate of an action as `advance` reads them."""
-    is_setpoint = action.kind is ActionKind.SETPOINT
-    index = p.SETPOINT_INDEX if is_setpoint else p.COLUMN
-    # A ramp without a value has no limit; a bias without one begins at 0.
-    absent = np.nan if action.kind is ActionKind.RAMP else 0.0
-    value = absent if action.value is None else action.value
-    return np.array([action.kind.code, index[action.tag], value, action.rate or 0])
 
 
 class WaterworksPlant(TwinPlant):
@@ -268,19 +466,15 @@ class WaterworksPlant(TwinPlant):
             self._seed, self._state.copy(), conditions or self._conditions
         )
 
-    def _fill(
-        self,
-        recorded: Rows,
-        unforged: Rows | None,
-        rows: range,
-        attack: PlannedAttack | None,
-        report: Callable[[int], None],
-    ) -> None:
+    def fill(self, to_fill: Filling) -> None:
         """Run the plant over some rows."""
-        unforged = p.empty_rows(0) if unforged is None else unforged
-        actions = _NO_ACTIONS
-        if attack is not None:
-            actions = np.array(list(map(_action_row, attack.actions)))
+        rows, attack = to_fill.rows, to_fill.attack
+        unforged = p.empty_rows(0) if to_fill.unforged is None else to_fill.unforged
+        index = {**p.COLUMN, **p.SETPOINT_INDEX}
+        actions = [
+            (action.kind.code, index[action.tag], *action.numbers)
+            for action in (() if attack is None else attack.actions)
+        ]
         row = rows.start
         while row < rows.stop:
             steps = min(rows.stop - row, self.chunk_steps)
@@ -289,14 +483,14 @@ class WaterworksPlant(TwinPlant):
                 self._state,
                 self._conditions,
                 draws,
-                actions,
+                np.array(actions, np.float64).reshape(-1, 4),
                 rows.start,
                 row,
-                recorded,
+                to_fill.recorded,
                 unforged,
             )
             row += len(draws)
-            report(row)
+            to_fill.report(row)
 
     def open_account(self) -> None:
         """Start a new water account."""

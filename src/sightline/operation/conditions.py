@@ -1,0 +1,179 @@
+"""What the codes of cells say of tags, of time stamps and of the data as a whole.
+
+A `Happening` is made where something begins or ends; that it began already is no
+concern of this module: the alarms know what runs. What is remembered from file to file
+is for how long each tag has had no reading, and the last row with data.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.validity import NotWatched, Validity
+from sightline.operation.alarms import PLANT, AlarmKind, Event, Happening
+from sightline.operation.telemetry import WatchedRows
+
+# A tag without a usable value for so long is lost.
+LOST_S: Final = 3600.0
+# No data for so long, or for three rows where they are further apart.
+NO_DATA_S: Final = 3600.0
+_STEPS: Final = 3
+# Kinds that one code says by itself.
+_BY_CODE: Final = {
+    AlarmKind.FROZEN: Validity.FROZEN,
+    AlarmKind.MOVED: Validity.MOVED,
+    AlarmKind.UNIT: Validity.UNIT,
+}
+
+
+class PlantConditions:
+    """Follows codes from file to file; the same in pieces as at once.
+
+    Parameters
+    ----------
+    channels : sequence of str
+        Of the rows.
+    step_s : float
+        Seconds a row.
+    saved : mapping of str to array, optional
+        What `arrays` gave.
+    """
+
+    def __init__(
+        self,
+        channels: Sequence[str],
+        step_s: float,
+        saved: Mapping[str, npt.NDArray[Any]] | None = None,
+    ) -> None:
+        self.channels, self.step_s = tuple(channels), step_s
+        # Rows in a row without a reading of each tag, and the time of the first.
+        self.without = np.zeros((2, len(self.channels)))
+        # Time of the last row with data; nan before the first row.
+        self.last = np.full(1, np.nan)
+        if saved is not None:
+            self.without, self.last = saved["without"].copy(), saved["last"].copy()
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that it remembers."""
+        return {"without": self.without.copy(), "last": self.last.copy()}
+
+    def take(self, read: WatchedRows) -> list[Happening]:
+        """Return what begins and ends in some more rows."""
+        time, codes = read.read_time, read.codes
+        if not len(time):
+            return []
+        reasons: dict[NotWatched, Bools] = {
+            why: np.zeros(len(time), np.bool_) for why in NotWatched
+        }
+        for span in read.unwatched:
+            reasons[span.reason] |= (time >= span.start) & (time < span.end)
+        outage = reasons[NotWatched.NO_DATA]
+        found = self._no_data(time, outage | reasons[NotWatched.TOO_FEW])
+        is_clock = (codes == Validity.CLOCK).any(axis=1)
+        found += _switches(AlarmKind.CLOCK, PLANT, time, is_clock, ~is_clock)
+        is_usable = codes < Validity.BAD
+        for kind, code in _BY_CODE.items():
+            has_code = codes == code
+            ends = is_usable & ~has_code
+            for k, name in enumerate(self.channels):
+                found += _switches(kind, name, time, has_code[:, k], ends[:, k])
+        return found + self._lost(time[~outage], codes[~outage])
+
+    def _no_data(self, time: Floats, no_data: Bools) -> list[Happening]:
+        """Return where there is no data for too long, and where data return."""
+        longest = max(NO_DATA_S, _STEPS * self.step_s)
+        before = self.last if np.isfinite(self.last[0]) else time[:1] - self.step_s
+        good = np.concatenate([before, time[~no_data]])
+        self.last = good[-1:].copy()
+        begins = good + self.step_s
+        until = np.append(good[1:], time[-1])
+        found = []
+        for k in np.flatnonzero(until - begins >= longest).tolist():
+            start = float(begins[k])
+            found.append(
+                Happening(
+                    event=Event.STARTED,
+                    kind=AlarmKind.NO_DATA,
+                    source=PLANT,
+                    time=start + longest,
+                    start=start,
+                )
+            )
+            if k + 1 < len(good):
+                found.append(_ended(AlarmKind.NO_DATA, PLANT, float(good[k + 1])))
+        # One that runs since an earlier file ends with the first row.
+        if len(good) > 1:
+            # The clock raised it, and then the rows came all the same.
+            why = "" if good[1] - begins[0] >= longest else "files that came late"
+            found.append(_ended(AlarmKind.NO_DATA, PLANT, float(good[1]), why))
+        return found
+
+    def _lost(self, time: Floats, codes: npt.NDArray[np.int8]) -> list[Happening]:
+        """Return which tags are lost and come back, outages left out."""
+        n_rows, found = len(time), []
+        has_none = (codes >= Validity.BAD) & (codes != Validity.UNIT)
+        has_none &= codes != Validity.CLOCK
+        is_without = has_none | (codes == Validity.HELD)
+        moves = is_without.any(axis=0) | (self.without[0] > 0)
+        for k in np.flatnonzero(moves).tolist() if n_rows else ():
+            count, start = self._rows_without(is_without[:, k], time, k)
+            is_lost = has_none[:, k] & (count * self.step_s >= LOST_S)
+            found += _switches(
+                AlarmKind.LOST,
+                self.channels[k],
+                time,
+                is_lost,
+                ~is_without[:, k],
+                start,
+            )
+        return found
+
+    def _rows_without(self, flags: Bools, time: Floats, k: int) -> tuple[Ints, Floats]:
+        """Return for how many rows a tag has had no reading, and since when."""
+        rows = np.arange(len(flags))
+        last = np.maximum.accumulate(np.where(flags, -1, rows))
+        count = rows - last
+        n_before, start_before = self.without[:, k]
+        starts = np.append(time, time[-1:])[np.minimum(last + 1, len(flags))]
+        if n_before:
+            count = np.where(last < 0, count + int(n_before), count)
+            starts = np.where(last < 0, start_before, starts)
+        self.without[:, k] = count[-1], starts[-1] if count[-1] else 0.0
+        return count, starts
+
+
+def _ended(kind: AlarmKind, source: str, time: float, why: str = "") -> Happening:
+    return Happening(event=Event.ENDED, kind=kind, source=source, time=time, why=why)
+
+
+def _switches(
+    kind: AlarmKind,
+    source: str,
+    time: Floats,
+    begins: Bools,
+    ends: Bools,
+    starts: Floats | None = None,
+) -> list[Happening]:
+    """Return where something begins and ends; rows in which neither go on as before."""
+    state = np.where(begins, 1, np.where(ends, 0, -1))
+    rows = np.flatnonzero(state >= 0)
+    changed = np.diff(state[rows], prepend=-1) != 0
+    found = []
+    for row in rows[changed].tolist():
+        if not state[row]:
+            found.append(_ended(kind, source, float(time[row])))
+            continue
+        start = None if starts is None else float(starts[row])
+        found.append(
+            Happening(
+                event=Event.STARTED,
+                kind=kind,
+                source=source,
+                time=float(time[row]),
+                start=start,
+            )
+        )
+    return found

@@ -1,0 +1,558 @@
+"""The one decision: which rule to take, whether to take one at all, and in what words.
+
+It rests on commissioning rows alone. Cost: rules made at several times, each judged on
+the commissioning rows that follow. Sight: the smallest step of a tag that a rule sees,
+in residual space. The judged rows choose no rule; they only say what came true.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sightline.audit.record import audit_in
+from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.row_tables import JoinedRows, gather_rows
+from sightline.data.stream import ResidualStream
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
+from sightline.rules.judging import (
+    ChoiceOutcome,
+    CommissioningFacts,
+    JudgedRows,
+    RuleChoice,
+    RuleLine,
+    RuleOutcome,
+    SetAside,
+    run_family,
+)
+from sightline.rules.limits import LEAST_ALARMS, MOST_SWING, SWING, Budget, clusters_of
+from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
+from sightline.rules.rule import LinearView, Memory, Rule, View
+from sightline.text import duration, mean_count, number, per_day, plural, share
+
+# Fewer alarms than this support no rate: they are counted.
+FEW: int = 10
+# In alarm for this share of calm time, a rule stands.
+STANDS: float = 0.5
+# The rule that is taken unless another has a clear lead in value.
+USUAL: Final = "energy"
+LEAD: Final = 1.25
+# Rules are made at these shares of the commissioning rows, and judged on what follows.
+ORIGINS: Final = (0.35, 0.5, 0.65)
+# Kept with tolerance: so many times the alarms a day, and so many times the share.
+TOLERANCE: Final = (1.5, 2.0)
+# A chance and a sight below these are conditions,
+LEAST_CHANCE: Final = 0.5
+LEAST_SIGHT: Final = 0.25
+# and where every rule has a larger step (in spreads of train) none is taken.
+MOST_STEP: Final = 10.0
+# A model is stale if a usual row has so many times the energy of a usual row of train.
+STALE: Final = 10.0
+# An episode that peaks at so many limits, in amplitude, is unexplained,
+FAR: Final = 5.0
+# unless such episodes hold more than this share of the rows: then nothing is left out.
+MOST_FAR: Final = 0.05
+ROUNDS: Final = 3
+# Leaving episodes out is a question to people if a limit moves by more than this.
+MOVES: Final = 1.2
+# Sight: steps of this length, at so many places, each with so many rows before it.
+STEP_S: Final = 900.0
+N_PLACES: Final = 40
+ROWS_BEFORE: Final = 90
+# Within this factor of a tag's range sight falls from 1 to 0, in logarithms.
+SIGHT_RANGE: Final = 100.0
+PRESENT_WORDS = {"p99": "the p99 rule", "own": "your own rule"}
+
+
+def load_words(load: AlarmLoad) -> str:
+    """Return what alarms cost: a count or a rate, and the share of time.
+
+    Examples
+    --------
+    >>> load_words(AlarmLoad(alarms=2, days=1.6, alarms_per_day=1.25,
+    ...                      share_of_time=0.027))
+    '2 alarms in 1.6 days (2.7% of time)'
+    """
+    number_of, _, span = count_words(load).partition(" ")
+    noun = "alarm" if number_of == "1" else "alarms"
+    return f"{number_of} {noun} {span} ({share(load.share_of_time, 1)} of time)"
+
+
+def count_words(load: AlarmLoad) -> str:
+    """Return how many alarms there are: a rate, or the count where there are few.
+
+    An alarm that never stops has a rate however short the record is.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> few = AlarmLoad(alarms=2, days=1.6, alarms_per_day=1.25, share_of_time=0.027)
+    >>> count_words(few)
+    '2 in 1.6 days'
+    >>> count_words(replace(few, alarms=145, alarms_per_day=90.6))
+    '91 a day'
+    >>> count_words(replace(few, days=None, alarms_per_day=None))
+    '2 in total'
+    """
+    if load.alarms_per_day is None or load.days is None:
+        return f"{load.alarms:,} in total"
+    if load.alarms < FEW and load.share_of_time < STANDS:
+        days = (
+            f"{load.days:.1f} days" if load.days >= 0.1 else duration(load.days * DAY_S)
+        )
+        return f"{load.alarms} in {days}"
+    return f"{per_day(load.alarms_per_day)} a day"
+
+
+def false_alarm_words(rule: AlarmMetrics) -> str:
+    """Return the false alarms of a rule in words, as every table shows them.
+
+    Results of earlier versions have no episodes: their runs are shown and called so.
+    """
+    if rule.load is not None:
+        return count_words(rule.load)
+    if rule.false_alarms_per_day is None:
+        return f"{plural(rule.false_positive_segments, 'run')} in total"
+    return f"{per_day(rule.false_alarms_per_day)} runs a day"
+
+
+def raised_words(attacks: AttackAlarms) -> str:
+    """Return how many attacks are raised, with chance."""
+    return (
+        f"{attacks.raised} of {plural(attacks.n_attacks, 'attack')} "
+        f"({mean_count(attacks.raised_by_chance)} by chance)"
+    )
+
+
+def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
+    """Return whether alarms cost more than the budget allows."""
+    budget = facts.accepted
+    is_many = (load.alarms_per_day or 0.0) > budget.per_day
+    return is_many or load.share_of_time > budget.share
+
+
+# --- Unexplained episodes -------------------------------------------------------------
+
+
+def far_outside(maker: RuleMaker) -> list[SetAside]:
+    """Return the episodes among commissioning rows that peak far above a limit.
+
+    The limit is that of each member without memory; a handful of peaks does not set it.
+    """
+    fitting, found = maker.fitting, np.zeros(maker.fitting.period.n_rows)
+    for k, member in enumerate(fitting.members):
+        if member.memory is Memory.NONE and member.view is not View.SCORE:
+            over = fitting.traces[:, k] / maker.alone(k).value
+            view = fitting.views[member.view]
+            is_energy = view.bounds is not None or member.largest
+            np.maximum(found, np.sqrt(over) if is_energy else over, out=found)
+    places = np.flatnonzero(found > FAR)
+    if not len(places):
+        return []
+    starts, lasts = clusters_of(places, fitting.period.breaks, maker.delays.off)
+    return [
+        SetAside(start=start, stop=last + 1, peak=float(found[start : last + 1].max()))
+        for start, last in zip(starts.tolist(), lasts.tolist(), strict=True)
+    ]
+
+
+def rows_of(episodes: Sequence[SetAside], n_rows: int, after: int) -> Bools:
+    """Return the rows of episodes, each with some rows after it."""
+    rows = np.zeros(n_rows, np.bool_)
+    for one in episodes:
+        rows[one.start : one.stop + after] = True
+    return rows
+
+
+# --- Cost -----------------------------------------------------------------------------
+
+
+def chances_kept(maker: RuleMaker, names: Sequence[str]) -> dict[str, float]:
+    """Return the chance that each rule keeps the budget, with `TOLERANCE`.
+
+    Rules are made at `ORIGINS` and judged on the commissioning rows that follow. Where
+    too few rows come before every origin, the rows that set the limits must do.
+    """
+    period, budget = maker.fitting.period, maker.budget
+    chances: dict[str, list[float]] = {name: [] for name in names}
+    for origin in ORIGINS:
+        is_later = np.arange(period.n_rows) >= int(origin * period.n_rows)
+        first = period.without(is_later)
+        if budget.per_day * first.days < LEAST_ALARMS:
+            continue
+        fitting = Fitting(
+            maker.fitting.normal, [m.name for m in maker.fitting.members], first
+        )
+        early = RuleMaker(fitting, budget, maker.delays)
+        rules = {name: early.make(name).rule for name in names}
+        for name, load, by_day in _later_loads(early, rules, period.without(~is_later)):
+            chances[name].append(chance_kept(load, by_day, budget))
+    return {
+        name: float(np.mean(found)) if found else _chance_at_once(maker, name)
+        for name, found in chances.items()
+    }
+
+
+def _chance_at_once(maker: RuleMaker, name: str) -> float:
+    """Return the chance from the rows that set the limit."""
+    made = maker.make(name).limit
+    days = maker.fitting.period.days
+    load = AlarmLoad(
+        alarms=round(made.alarms),
+        days=days,
+        alarms_per_day=made.alarms / days,
+        share_of_time=made.share,
+    )
+    return chance_kept(load, np.array([made.share]), maker.budget)
+
+
+def _later_loads(
+    maker: RuleMaker, rules: Mapping[str, Rule], period: AttackFreePeriod
+) -> Iterator[tuple[str, AlarmLoad, Floats]]:
+    """Yield what each rule costs on some rows, and its share of each day."""
+    judged = JudgedRows(
+        first=0,
+        is_attack_free=np.ones(period.n_rows, np.bool_),
+        attacks=(),
+        breaks=period.breaks,
+        step_s=period.step_s,
+    )
+    tables = tuple(table.rows for table in period.tables)
+    own = [table.score for table in period.tables if table.score is not None]
+    score = np.concatenate(own) if len(own) == len(tables) else None
+    rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
+    runs = run_family(maker.family, rules, rows, judged, score)
+    day = (np.arange(period.n_rows) * period.step_s // DAY_S).astype(np.int64)
+    # Of rows longer than a day not every day has one.
+    day = np.unique(day, return_inverse=True)[1]
+    for name, run in runs.items():
+        alarms = run.episodes
+        load = judged.load(
+            alarms, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+        )
+        in_alarm = (alarms.rows | run.standing).astype(float)
+        yield name, load, np.bincount(day, in_alarm) / np.bincount(day)
+
+
+def chance_kept(load: AlarmLoad, share_by_day: Floats, budget: Budget) -> float:
+    """Return the chance that a rule keeps a budget with tolerance, given some rows.
+
+    The rate has a gamma law with shape alarms / 2 + 1/2 and exposure days / 2; the
+    share of time is that of days drawn again.
+
+    Examples
+    --------
+    >>> load = AlarmLoad(alarms=60, days=10.0, alarms_per_day=6.0, share_of_time=0.002)
+    >>> round(chance_kept(load, np.full(10, 0.002), Budget()), 2)
+    0.99
+    """
+    from scipy.special import gammainc
+
+    most = TOLERANCE[0] * budget.per_day * (load.days or 0.0)
+    rate = float(gammainc(load.alarms / 2 + 0.5, most / 2))
+    drawn = np.random.default_rng(0).integers(
+        0, len(share_by_day), (400, len(share_by_day))
+    )
+    means = share_by_day[drawn].mean(axis=1)
+    return rate * float(np.mean(means <= TOLERANCE[1] * budget.share))
+
+
+# --- Sight ----------------------------------------------------------------------------
+
+
+def ranges_of(stream: ResidualStream) -> Floats:
+    """Return how far each tag moves in train, in units of its residual.
+
+    The range of the reading where the audit and the residual's scale are known; else
+    that of the residual.
+    """
+    low, high = np.full(stream.p, np.inf), np.full(stream.p, -np.inf)
+    for chunk in stream.train.chunks():
+        low = np.minimum(low, np.min(chunk, axis=0))
+        high = np.maximum(high, np.max(chunk, axis=0))
+    ranges = high - low
+    audit, scales = audit_in(stream.meta), stream.meta.get("scale")
+    if audit is not None and isinstance(scales, Sequence) and len(scales) == stream.p:
+        facts = {tag.name: tag.train for tag in audit.recording.tags}
+        for j, name in enumerate(stream.channels):
+            one = facts.get(name)
+            if one is not None and one.lowest is not None and one.highest is not None:
+                ranges[j] = (one.highest - one.lowest) / float(scales[j])
+    return np.asarray(ranges, np.float64)
+
+
+def sight_of(
+    rule: Rule, fitting: Fitting, places: Floats, ranges: Floats
+) -> tuple[float, float]:
+    """Return the sight of a rule, and its step; see `RuleLine`.
+
+    Parameters
+    ----------
+    rule : Rule
+        The rule.
+    fitting : Fitting
+        Its views, and spreads of train.
+    places : array of shape (n_places, ROWS_BEFORE, p)
+        Attack-free rows, each place with the rows before it.
+    ranges : array of shape (p,)
+        Of each tag; 0 where it is constant in train.
+    """
+    n, back, p = places.shape
+    sizes, steps = np.full((n, p), np.inf), np.full((1, p), np.inf)
+    is_in_alarm = np.zeros(n, np.bool_)
+    lasts = max(1, round(STEP_S / fitting.period.step_s))
+    for member in rule.members:
+        view = rule.view_of(member)
+        if view is None or member.memory not in (Memory.NONE, Memory.AVERAGE):
+            continue
+        seen, gain = view.of(places.reshape(-1, p)).reshape(n, back, -1), 1.0
+        base = seen[:, -1]
+        if member.memory is Memory.AVERAGE:
+            gain = 1 - (1 - member.weight) ** lasts
+            base = np.zeros_like(base)
+            for k in range(back):
+                base = base + member.weight * (seen[:, k] - member.centre - base)
+        caps = member.levels * member.limit * rule.limit
+        found, is_over = _smallest_steps(view, caps, base, gain)
+        sizes[:, view.order] = np.minimum(sizes[:, view.order], found)
+        is_in_alarm |= is_over
+        lasting, _ = _smallest_steps(view, caps, np.zeros_like(base[:1]), 1.0)
+        steps[:, view.order] = np.minimum(steps[:, view.order], lasting)
+    sizes[is_in_alarm] = np.inf  # an alarm that stands anyway sees nothing
+    moves = ranges > 0
+    if not moves.any():
+        return 0.0, np.inf
+    part = np.maximum(np.median(sizes, axis=0)[moves] / ranges[moves], 1e-9)
+    sight = np.clip(-np.log(part) / np.log(SIGHT_RANGE), 0.0, 1.0)
+    step = np.median((steps[0] / fitting.normal.spread)[moves])
+    return float(sight.mean()), float(step)
+
+
+def _smallest_steps(
+    view: LinearView, caps: Floats, base: Floats, gain: float
+) -> tuple[Floats, Bools]:
+    """Return the smallest step of each channel to a cap, and which rows are above it.
+
+    Mean over both signs; in closed form, since a view is linear and an energy a square.
+    """
+    effect = gain * view.weights
+    if view.bounds is None:
+        is_over = np.asarray((np.abs(base) > caps).any(axis=1))
+        sizes = np.zeros((len(base), len(effect)))
+        for sign in (1.0, -1.0):
+            for j, row in enumerate(sign * effect):
+                reached = np.abs(row) > 1e-12
+                aim = np.where(row > 0, caps, -caps)[reached] - base[:, reached]
+                size = np.maximum(aim / row[reached], 0.0).min(axis=1, initial=np.inf)
+                sizes[:, j] += size / 2
+        return sizes, is_over
+    sizes = np.full((len(base), len(effect)), np.inf)
+    is_over = np.zeros(len(base), np.bool_)
+    edges = view.bounds.tolist()
+    for cap, start, stop in zip(caps, edges[:-1], edges[1:], strict=True):
+        inside, own = effect[:, start:stop], base[:, start:stop]
+        gap = np.maximum(cap - 0.5 * np.square(own).sum(axis=1), 0.0)[:, None]
+        is_over |= gap[:, 0] <= 0
+        square = 0.5 * np.square(inside).sum(axis=1)
+        along = own @ inside.T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # The mean over both signs of the positive root of a square.
+            size = np.sqrt(along**2 + 4 * square * gap) / (2 * square)
+        sizes = np.minimum(sizes, np.where(square > 1e-24, size, np.inf))
+    return sizes, is_over
+
+
+def places_of(period: AttackFreePeriod) -> Floats:
+    """Return rows at `N_PLACES` places, each with the rows before it."""
+    rows = period.tables[-1].rows
+    back = min(ROWS_BEFORE, rows.n_rows)
+    at = np.linspace(back - 1, rows.n_rows - 1, N_PLACES).astype(np.int64)
+    wanted = at[:, None] + np.arange(1 - back, 1)
+    taken: Ints = np.unique(wanted)
+    return gather_rows(rows, taken)[np.searchsorted(taken, wanted)]
+
+
+# --- The decision ---------------------------------------------------------------------
+
+
+def lines_of(
+    stream: ResidualStream,
+    maker: RuleMaker,
+    rules: Mapping[str, MadeRule],
+    limits_with: Mapping[str, float],
+) -> tuple[RuleLine, ...]:
+    """Return what speaks for each rule; the detector's own score is never chosen."""
+    names = [name for name, made in rules.items() if not made.rule.needs_score]
+    chances = chances_kept(maker, names)
+    places, ranges = places_of(maker.fitting.period), ranges_of(stream)
+    lines = []
+    for name in names:
+        made = rules[name]
+        sight, step = sight_of(made.rule, maker.fitting, places, ranges)
+        lines.append(
+            RuleLine(
+                name=name,
+                limit=made.rule.limit,
+                limit_with=limits_with.get(name),
+                chance_kept=chances[name],
+                sight=sight,
+                step=min(step, 1e12),
+                swing=min(made.limit.swing or 1.0, 1e12),
+            )
+        )
+    return tuple(lines)
+
+
+def choose_rule(
+    lines: Sequence[RuleLine],
+    episodes: Sequence[SetAside],
+    budget: Budget,
+    *,
+    stale: float,
+    far_share: float = 0.0,
+) -> RuleChoice:
+    """Return the decision on some rules.
+
+    Parameters
+    ----------
+    lines : sequence of RuleLine
+        What speaks for each rule; at least one.
+    episodes : sequence of SetAside
+        Unexplained episodes that were left out.
+    budget : Budget
+        For which limits were set.
+    stale : float
+        Energy of a usual commissioning row over that of a usual row of train.
+    far_share : float
+        Share of rows in episodes so many that none was left out; else 0.
+    """
+    least = min(line.step for line in lines)
+    fit = [line for line in lines if line.sight > 0 and least <= MOST_STEP]
+    firm = [line for line in fit if line.swing <= MOST_SWING]
+    best = _best(firm or fit or lines)
+
+    def choice(outcome: ChoiceOutcome, sentence: str) -> RuleChoice:
+        return RuleChoice(
+            outcome=outcome,
+            rule=best.name,
+            sentence=sentence,
+            lines=tuple(lines),
+            episodes=tuple(episodes),
+        )
+
+    sees = any(x.chance_kept >= LEAST_CHANCE and x.sight >= LEAST_SIGHT for x in lines)
+    if stale >= STALE and not sees:
+        return choice(
+            ChoiceOutcome.TRAIN_AGAIN,
+            "The model no longer describes the plant: a usual row is "
+            f"{number(stale)} times as far off as in train, in energy. Train on later "
+            "rows.",
+        )
+    if not fit:
+        return choice(
+            ChoiceOutcome.TRAIN_AGAIN,
+            "No rule yet: the smallest lasting step of a tag that any rule would see "
+            f"is {number(least)} spreads ({MOST_STEP:.0f} allowed). Train on later "
+            "rows.",
+        )
+    if far_share:
+        return choice(
+            ChoiceOutcome.REVIEW_FIRST,
+            "The commissioning rows have no common normal: episodes far outside hold "
+            f"{share(far_share, 1)} of the time. Look at them first.",
+        )
+    if not firm:
+        low, high = (f"{number(end * budget.per_day)}" for end in SWING)
+        return choice(
+            ChoiceOutcome.REVIEW_FIRST,
+            f"A few peaks decide: between {low} and {high} alarms a day the limit of "
+            f"{best.name!r} changes {best.swing:.3g}-fold. Look at the strongest "
+            "episodes first.",
+        )
+    moves = 1.0 if best.limit_with is None else best.limit_with / best.limit
+    if best.name == USUAL:
+        moves = moves**0.5  # an energy is a square
+    if not 1 / MOVES <= moves <= MOVES:
+        return choice(
+            ChoiceOutcome.REVIEW_FIRST,
+            f"Look at {plural(len(episodes), 'episode')} first: if they are incidents, "
+            f"the limit of {best.name!r} is {number(best.limit)}, else "
+            f"{number(best.limit_with)}.",
+        )
+    text = f"rule {best.name!r}, limit {number(best.limit)}, for {budget}"
+    if best.chance_kept < LEAST_CHANCE or best.sight < LEAST_SIGHT:
+        why = [
+            f"its chance to keep the budget is {share(best.chance_kept)}"
+            if best.chance_kept < LEAST_CHANCE
+            else "",
+            "of a usual tag it sees no step below half of its range"
+            if best.sight < LEAST_SIGHT
+            else "",
+        ]
+        but = " and ".join(filter(None, why))
+        return choice(ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}.")
+    return choice(
+        ChoiceOutcome.TAKE,
+        f"Take {text}: its chance to keep the budget is {share(best.chance_kept)}.",
+    )
+
+
+def after_later_rows(
+    choice: RuleChoice, outcome: RuleOutcome, budget: Budget
+) -> RuleChoice:
+    """Return the decision with a condition where later rows cost over twice the budget.
+
+    Later rows choose no rule; they may only speak against the one that was chosen.
+    """
+    load = outcome.load
+    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
+    if not choice.outcome.has_rule or not (
+        is_many or load.share_of_time > 2 * budget.share
+    ):
+        return choice
+    why = "the plant has changed: set the limit again on newer attack-free rows"
+    if not is_many:
+        why = "some alarms stand, as where the plant has not come back after an attack"
+    return replace(
+        choice,
+        outcome=ChoiceOutcome.CONDITIONS,
+        sentence=f"{choice.sentence} But on later rows it costs more than twice the "
+        f"budget, {load_words(load)}: {why}.",
+    )
+
+
+def _best(lines: Sequence[RuleLine]) -> RuleLine:
+    """Return the line of the largest value, if it has a clear lead over `USUAL`."""
+    best = max(lines, key=lambda line: line.value)
+    usual = next((line for line in lines if line.name == USUAL), best)
+    return best if best.value > LEAD * usual.value else usual
+
+
+def advice(facts: CommissioningFacts) -> str:
+    """Return the decision, and the rule in use and the chosen one on judged rows.
+
+    The same text stands in the terminal, on the page, in ``evaluation.json`` and in
+    ``rule.json``. Results of earlier versions keep their own.
+    """
+    if facts.choice is None and facts.advice:
+        return facts.advice
+    present, chosen = facts.present[-1], facts.row(facts.chosen)
+    sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
+    parts = [sentence if facts.choice is None else facts.choice.sentence]
+    if not facts.judged_days:
+        return " ".join([*parts, "No later attack-free rows were left to judge it on."])
+    words = PRESENT_WORDS[present.name]
+    parts.append(
+        f"On {facts.judged_days:.1f} later attack-free days rule {chosen.name!r} makes "
+        f"{load_words(chosen.load)}{_raised(chosen)}; {words} makes "
+        f"{load_words(present.load)}{_raised(present)}."
+    )
+    return " ".join(parts)
+
+
+def _raised(outcome: RuleOutcome) -> str:
+    """Return what a rule raises, to follow what it costs; empty without attacks."""
+    if not outcome.attacks.n_attacks:
+        return ""
+    return f" and raises {raised_words(outcome.attacks)}"

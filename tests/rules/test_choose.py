@@ -1,0 +1,217 @@
+"""The one decision: outcomes by hand-made lines, sight in closed form, episodes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sightline import Budget, ResidualStream, commission, read_rule, write_rule
+from sightline.metrics.alarm_load import AlarmLoad
+from sightline.rules.choose import (
+    advice,
+    chance_kept,
+    choose_rule,
+    is_over,
+    load_words,
+    places_of,
+    ranges_of,
+    sight_of,
+)
+from sightline.rules.judging import ChoiceOutcome, RuleLine, SetAside
+from tests.rules.made_rules import made_rules
+from tests.rules.test_commission import calm_stream
+
+
+def line(name, chance=0.9, sight=0.5, **known):
+    values = {"limit": 2.0, "limit_with": None, "step": 2.0, "swing": 1.1} | known
+    return RuleLine(name=name, chance_kept=chance, sight=sight, **values)
+
+
+def decision(*lines, stale=1.0, far_share=0.0, episodes=()):
+    return choose_rule(lines, episodes, Budget(), stale=stale, far_share=far_share)
+
+
+EPISODE = SetAside(start=10, stop=20, peak=9.0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "known", "outcome", "words"),
+    [
+        ([line("energy")], {}, ChoiceOutcome.TAKE, "Take rule 'energy', limit 2,"),
+        (
+            [line("energy", chance=0.3)],
+            {},
+            ChoiceOutcome.CONDITIONS,
+            "its chance to keep the budget is 30%",
+        ),
+        (
+            [line("energy", sight=0.1)],
+            {},
+            ChoiceOutcome.CONDITIONS,
+            "it sees no step below",
+        ),
+        (
+            [line("energy", chance=0.3)],
+            {"stale": 8600.0},
+            ChoiceOutcome.TRAIN_AGAIN,
+            "8,600 times as far off as in train",
+        ),
+        (
+            [line("energy", step=86.0), line("z", step=40.0)],
+            {},
+            ChoiceOutcome.TRAIN_AGAIN,
+            "is 40 spreads (10 allowed)",
+        ),
+        (
+            [line("energy", swing=84.0)],
+            {},
+            ChoiceOutcome.REVIEW_FIRST,
+            "between 4.8 and 7.2 alarms a day the limit of 'energy' changes 84-fold",
+        ),
+        (
+            [line("energy", limit_with=4.0)],
+            {"episodes": (EPISODE,)},
+            ChoiceOutcome.REVIEW_FIRST,
+            "Look at 1 episode first: if they are incidents, the limit of 'energy' is "
+            "2, else 4.",
+        ),
+        (
+            [line("energy")],
+            {"far_share": 0.2},
+            ChoiceOutcome.REVIEW_FIRST,
+            "have no common normal",
+        ),
+    ],
+)
+def test_every_outcome_says_why(lines, known, outcome, words):
+    found = decision(*lines, **known)
+    assert found.outcome is outcome
+    assert words in found.sentence
+
+
+def test_energy_is_taken_unless_another_has_a_clear_lead():
+    assert decision(line("energy"), line("all", sight=0.6)).rule == "energy"
+    assert decision(line("energy"), line("all", sight=0.7)).rule == "all"
+
+
+def test_a_rule_that_sees_nothing_is_never_taken():
+    blind = line("energy", chance=1.0, sight=0.0)
+    assert decision(blind, line("z", chance=0.6, sight=0.3)).rule == "z"
+    assert not decision(blind).outcome.has_rule
+
+
+def test_a_rule_that_hangs_on_few_peaks_gives_way_to_a_firm_one():
+    found = decision(line("energy", swing=50.0), line("z", sight=0.3))
+    assert (found.rule, found.outcome) == ("z", ChoiceOutcome.TAKE)
+
+
+def test_an_alarm_more_or_less_changes_little():
+    """324 or 330 alarms in 54 days, for a budget of 6 a day."""
+    chances = [
+        chance_kept(
+            AlarmLoad(
+                alarms=n, days=54.0, alarms_per_day=n / 54.0, share_of_time=0.005
+            ),
+            np.full(54, 0.005),
+            Budget(),
+        )
+        for n in (324, 330)
+    ]
+    assert chances[0] == pytest.approx(chances[1], abs=0.01)
+
+
+def test_steps_of_the_sight_reach_the_limit_exactly():
+    """A lasting step of the size found, in any one channel, is at the limit."""
+    made = commission(calm_stream(), budget="6/day")
+    stream, normal = made.source.stream, made.source.normal
+    fitting = type("Fitting", (), {"period": made.source.calm, "normal": normal})
+    places, ranges = places_of(made.source.calm), ranges_of(stream)
+    for name in ("energy", "x", "z"):
+        rule = made.rules[name].rule
+        sight, step = sight_of(rule, fitting, places, ranges)
+        assert 0 < sight < 1
+        # Without noise a step of each channel at a time, by search.
+        found = []
+        for j in range(stream.p):
+            low, high = 0.0, 1e3
+            for _ in range(60):
+                size = (low + high) / 2
+                row = normal.train_mean.copy()
+                row[j] += size * normal.spread[j]
+                is_alarm = rule.alarms(row[None])[0]
+                low, high = (low, size) if is_alarm else (size, high)
+            found.append(high)
+        assert step == pytest.approx(np.median(found), rel=1e-6)
+
+
+def glitched(size):
+    calm = calm_stream()
+    rows = np.concatenate([np.asarray(c) for c in calm.test.chunks()])
+    for row in (500, 1500, 2300):
+        rows[row : row + 3, 1] += size
+    return ResidualStream(
+        np.concatenate([np.asarray(c) for c in calm.train.chunks()]),
+        rows,
+        channels=calm.channels,
+        step_s=calm.step_s,
+    )
+
+
+def test_unexplained_episodes_are_left_out_with_both_limits():
+    clean, made = commission(glitched(0.0)), commission(glitched(300.0))
+    choice = made.facts.choice
+    assert {one.start for one in choice.episodes} == {500, 1500, 2300}
+    assert all(one.peak > 5 for one in choice.episodes)
+    for one in choice.lines:
+        usual = clean.rules[one.name].rule.limit
+        assert one.limit == pytest.approx(usual, rel=0.35)
+        assert one.limit_with is not None
+    assert clean.facts.choice.episodes == ()
+    assert "3 unexplained episodes were left out" in " ".join(made.facts.notes)
+
+
+def test_the_rule_file_holds_the_sentence_of_the_facts(tmp_path):
+    made = commission(calm_stream())
+    write_rule(made, tmp_path / "rule.json")
+    assert read_rule(tmp_path).origin.advice == made.facts.advice
+    assert made.facts.advice.startswith(made.facts.choice.sentence)
+
+
+def test_no_label_and_no_later_row_changes_the_decision():
+    calm = calm_stream()
+    rows = np.concatenate([np.asarray(c) for c in calm.test.chunks()])
+    labels = np.zeros(len(rows), int)
+    split = commission(calm).facts.split
+    rows[split:] *= 3.0
+    labels[split + 500 : split + 600] = 1
+    other = calm.replace(test=rows, labels=labels)
+    choices = [commission(one).facts.choice for one in (calm, other)]
+    assert choices[0].lines == choices[1].lines
+    assert choices[0].rule == choices[1].rule
+    # Later rows may only speak against it.
+    assert choices[1].outcome is ChoiceOutcome.CONDITIONS
+    assert choices[1].sentence.startswith(choices[0].sentence)
+
+
+def test_a_user_who_chooses_is_obeyed_and_nothing_is_decided():
+    made = commission(calm_stream(), choose="z")
+    assert made.facts.choice is None
+    assert made.has_rule
+    assert made.facts.advice.startswith("You chose rule 'z'")
+
+
+def test_results_of_earlier_versions_keep_their_advice():
+    facts = replace(made_rules().facts, choice=None, advice="Keep the p99 rule.")
+    assert advice(facts) == "Keep the p99 rule."
+
+
+def test_few_alarms_are_counted_and_not_turned_into_a_rate():
+    load = AlarmLoad(alarms=1, days=0.3, alarms_per_day=3.3, share_of_time=0.0)
+    assert load_words(load) == "1 alarm in 0.3 days (0.0% of time)"
+
+
+def test_either_the_count_or_the_share_can_exceed_a_budget():
+    facts = made_rules().facts
+    load = AlarmLoad(alarms=1, days=1.0, alarms_per_day=7.0, share_of_time=0.0)
+    assert is_over(load, facts)
+    assert is_over(replace(load, alarms_per_day=1.0, share_of_time=0.02), facts)
