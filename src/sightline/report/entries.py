@@ -211,13 +211,13 @@ def _merit(entry: Entry) -> tuple[float, ...]:
         chosen = facts.row(facts.chosen)
         skill = chosen.attacks.skill or 0.0
         cost = chosen.load.alarms_per_day or 0.0
-        return 2.0 * is_over(chosen.load, facts), -skill, cost, -auc
+        return 1.0 * is_over(chosen.load, facts), -skill, cost, -auc
     alarms = rules_of(evaluation)[entry.main_rule]
     n_found = found(evaluation, entry.main_rule)
     cost = float(alarms.false_positive_segments)
     if alarms.load is not None:
         cost = float(alarms.load.alarms)
-    return 3.0 if alarms.over_alarming else 1.0, -n_found, -auc, cost
+    return 3.0 if alarms.over_alarming else 2.0, -n_found, -auc, cost
 
 
 def unique(key: str, taken: set[str]) -> str:
