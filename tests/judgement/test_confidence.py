@@ -13,7 +13,7 @@ from strategies import ChunkedRows
 from sightline import evaluate, read_stream
 from sightline.judgement.judge import METHOD, _count, _q_values
 from sightline.judgement.ladder import (
-    FEW_WINDOWS_CONFIDENCE,
+    LESS_SURE,
     UNDECIDED,
     UNSURE,
     confidence_word,
@@ -97,12 +97,24 @@ def test_few_windows_limit_the_confidence_and_print_no_p():
     (row,) = rows_of(stream)
     assert "few-windows" in row.flags
     assert row.verdict == "detected"
-    assert row.confidence == FEW_WINDOWS_CONFIDENCE
+    assert row.confidence == LESS_SURE
     assert confidence_word(row.confidence) == "likely"
     assert (
         f"none of {row.windows.count} overlapping attack-free stretches" in row.sentence
     )
     assert "(p " not in row.sentence
+
+
+def test_where_nothing_is_shown_a_change_of_state_limits_the_confidence():
+    def change(test):
+        test[3060:] *= 3
+
+    quiet = calm_stream((3000, 3120))
+    (changed,) = rows_of(with_test(quiet, change))
+    (unchanged,) = rows_of(quiet)
+    assert changed.verdict == unchanged.verdict == "weak-evidence"
+    assert "state-changed" in changed.flags and not unchanged.flags
+    assert changed.confidence == LESS_SURE < unchanged.confidence
 
 
 def test_the_confidence_of_a_clear_attack_is_full():

@@ -39,7 +39,7 @@ SIZES = ", ".join(map(str, ladder.SIZES[:-1])) + f" or {ladder.SIZES[-1]}"
         f"within {event_test.LIKE} of one of the attack's two",
         f"Up to {event_test.MOST_WINDOWS} evenly spaced ones",
         f"fewer than {event_test.FEW_DISJOINT} windows that do not overlap",
-        f"at most {ladder.FEW_WINDOWS_CONFIDENCE} and no p-value",
+        f"at most {ladder.LESS_SURE} and no p-value",
         # The test
         f"the first {event_test.ONSET_ROWS} rows, for stretches of more than "
         f"{event_test.LEAST_ONSET}",

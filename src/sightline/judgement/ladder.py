@@ -78,8 +78,9 @@ LEADING_SHARE: Final = 1 / 3
 MOST_LEADING: Final = 3
 # Least strength of a channel in `space`: mean and mean square in units of train.
 SPACE_FLOORS: Final = np.array([1e-3, 1e-6])
-# The most that few windows allow.
-FEW_WINDOWS_CONFIDENCE: Final = 0.8
+# The most confidence that few windows allow, and that a change of state during the
+# attack allows where nothing is shown: normal operation hides the attack then.
+LESS_SURE: Final = 0.8
 # A rule in alarm in this share of the median calm window is standing.
 STANDING: Final = 0.5
 # Values of windows that are averaged at a time.
@@ -767,8 +768,12 @@ class Judgement:
     def confidence(self) -> float:
         """Share of redrawn versions with the same verdict."""
         share = self.shares.get(self.verdict, 0.0)
-        few = Flag.FEW_WINDOWS in self.case.windows.flags
-        return min(share, FEW_WINDOWS_CONFIDENCE) if few else share
+        flags = self.case.windows.flags
+        shows_nothing = self.verdict is Verdict.WEAK_EVIDENCE
+        is_hidden = shows_nothing and Flag.STATE_CHANGED in flags
+        if is_hidden or Flag.FEW_WINDOWS in flags:
+            return min(share, LESS_SURE)
+        return share
 
     @property
     def is_found(self) -> bool:
