@@ -529,7 +529,7 @@ class Judged:
         The largest t of coverage.
     calm_t : array of shape (n_cases, n_windows)
         The same of each calm window.
-    median, rare : array of shape (n_cases, n_variants, 3)
+    median, rare : array of shape (n_cases, n_variants, 3 or 1)
         Median and 95th percentile of the calm windows.
     peak_effects : array of bool, shape (n_cases, 2)
         Whether peak, and onset, have the minimum effect.
@@ -606,12 +606,14 @@ def judge(
         Whether the scores are alarms.
     """
     n_windows = calm.shape[2]
+    n_used = len(WAYS) if has_peaks else 1
+    own, calm = own[..., :n_used], calm[..., :n_used]
     median = np.median(calm, axis=2)
     rare = np.quantile(calm, RARE, axis=2)
-    scale = np.maximum(rare - median, _ALARM_FLOORS if is_alarm else _FLOORS)
-    n_used = len(WAYS) if has_peaks else 1
-    t = ((own - median) / scale)[..., :n_used]
-    calm_t = ((calm - median[:, :, None]) / scale[:, :, None])[..., :n_used]
+    floors = (_ALARM_FLOORS if is_alarm else _FLOORS)[:n_used]
+    scale = np.maximum(rare - median, floors)
+    t = (own - median) / scale
+    calm_t = (calm - median[:, :, None]) / scale[:, :, None]
     largest, calm_largest = t.max(axis=(1, 2)), calm_t.max(axis=(1, 3))
     p_value = p_values(largest, calm_largest)
     coverage = own[..., 0]

@@ -982,7 +982,8 @@ def _judged(
         of_draws.append(redrawn)
         of_windows.append(widen(of(calm_u, length), calm_u, calm_before))
     calm, n_windows = np.array(of_windows), chosen.shape[1]
-    others = np.array([np.delete(np.arange(n_windows), k) for k in range(n_windows)])
+    rest, own_place = np.arange(n_windows - 1), np.arange(n_windows)[:, None]
+    others = rest + (rest >= own_place)
     test = partial(
         judge,
         effect=rung.effect,
