@@ -14,7 +14,7 @@ from sightline.show.comparison import seen_differences, terminal_tables
 from sightline.show.evaluations import (
     EVALUATIONS,
     LEGEND,
-    found_table,
+    caught_table,
     name_of,
     standing_words,
 )
@@ -36,7 +36,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     Parameters
     ----------
     evaluations : sequence of Evaluation
-        One row each, and one row each on the attacks found, with chance and cost. If
+        One row each, and one row each on the attacks caught, with chance and cost. If
         there is only one, its attacks and the reasons why they were missed follow.
 
     Returns
@@ -46,13 +46,13 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         warnings of the data's audit, and all notices.
     """
     parts = with_legend(RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND))
-    if found := with_legend(found_table(evaluations)):
+    if caught := with_legend(caught_table(evaluations)):
         standing = [
             Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")
             for e in evaluations
             if e.diagnosis is not None and e.diagnosis.is_standing
         ]
-        parts += [found[0], *standing, *found[1:]]
+        parts += [caught[0], *standing, *caught[1:]]
     parts += with_legend(rules.terminal_table(evaluations))
     if len(evaluations) == 1:
         (e,) = evaluations

@@ -56,9 +56,10 @@ from sightline.judgement.verdicts import (
     Verdict,
 )
 from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
+from sightline.metrics.intervals import count_p_value
 from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.choose import load_words, raised_words
+from sightline.rules.choose import caught_words, load_words
 from sightline.rules.judging import CommissioningFacts
 from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
@@ -494,16 +495,12 @@ def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
         p-value (Poisson-binomial) counts one window more as hit than there were: that
         none of 60 is hit does not mean that none ever is.
     """
-    n = sum(hits)
-    law = np.ones(1)
-    for part, n_windows in chances:
-        chance = (part * n_windows + 1) / (n_windows + 1)
-        law = np.convolve(law, [1 - chance, chance])
+    one_more = [(part * n_windows + 1) / (n_windows + 1) for part, n_windows in chances]
     return Count(
-        count=n,
+        count=sum(hits),
         total=len(hits),
         by_chance=float(sum(part for part, _ in chances)),
-        p_value=float(min(1.0, law[n:].sum())),
+        p_value=count_p_value(sum(hits), one_more),
     )
 
 
@@ -765,8 +762,8 @@ def repair_sentence(name: str, repair: Repair) -> str:
     rule = repair.after
     return (
         f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
-        f"{load_words(rule.load)} on later rows and raises "
-        f"{raised_words(rule.attacks)}."
+        f"{load_words(rule.load)} on later rows and catches "
+        f"{caught_words(rule.attacks)}."
     )
 
 

@@ -664,7 +664,7 @@ def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
 
 
 def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
-    """Return how many attacks each detector's present rule finds, with chance and cost.
+    """Return how many attacks each detector's rule catches, with chance and cost.
 
     Parameters
     ----------
@@ -677,7 +677,8 @@ def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     -------
     PaperTable
         Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, ``rule``;
-        ``found`` and ``found_of``, ``by_chance`` and ``p_value``; ``rings`` and
+        ``caught`` and ``caught_of``, ``by_chance`` and ``p_value``; ``found`` and
+        ``found_of``, as verdicts count, and ``found_by_chance``; ``rings`` and
         ``rings_of``, attacks with any alarm, and ``rings_by_chance``;
         ``alarms_per_day`` and ``share_in_alarm``, of attack-free time;
         ``is_standing``.

@@ -117,11 +117,11 @@ def false_alarm_words(rule: AlarmMetrics) -> str:
     return f"{per_day(rule.false_alarms_per_day)} runs a day"
 
 
-def raised_words(attacks: AttackAlarms) -> str:
-    """Return how many attacks are raised, with chance."""
+def caught_words(attacks: AttackAlarms) -> str:
+    """Return how many attacks are caught, with chance."""
     return (
-        f"{attacks.raised} of {plural(attacks.n_attacks, 'attack')} "
-        f"({mean_count(attacks.raised_by_chance)} by chance)"
+        f"{attacks.caught} of {plural(attacks.n_attacks, 'attack')} "
+        f"({mean_count(attacks.caught_by_chance)} by chance)"
     )
 
 
@@ -545,14 +545,14 @@ def advice(facts: CommissioningFacts) -> str:
     words = PRESENT_WORDS[present.name]
     parts.append(
         f"On {facts.judged_days:.1f} later attack-free days rule {chosen.name!r} makes "
-        f"{load_words(chosen.load)}{_raised(chosen)}; {words} makes "
-        f"{load_words(present.load)}{_raised(present)}."
+        f"{load_words(chosen.load)}{_caught(chosen)}; {words} makes "
+        f"{load_words(present.load)}{_caught(present)}."
     )
     return " ".join(parts)
 
 
-def _raised(outcome: RuleOutcome) -> str:
-    """Return what a rule raises, to follow what it costs; empty without attacks."""
+def _caught(outcome: RuleOutcome) -> str:
+    """Return what a rule catches, to follow what it costs; empty without attacks."""
     if not outcome.attacks.n_attacks:
         return ""
-    return f" and raises {raised_words(outcome.attacks)}"
+    return f" and catches {caught_words(outcome.attacks)}"
