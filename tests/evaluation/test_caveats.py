@@ -47,6 +47,7 @@ def test_a_chance_stream_is_said_to_be_one():
     evaluation = evaluate(make_stream(3, attacks=MANY, strength=0.0), metrics="none")
     sentence = remark(evaluation, AT_CHANCE)
     rank, floor = evaluation.rank, evaluation.floor
+    caught = evaluation.probe.attacks
     assert (
         f"ROC-AUC ({rank.roc_auc:.3f}; chance {floor['roc_auc'].value:.3f}, p "
         f"{floor['roc_auc'].p:.2g})" in sentence
@@ -56,8 +57,8 @@ def test_a_chance_stream_is_said_to_be_one():
         f"{floor['p_full'].value:.3f}, p {floor['p_full'].p:.2g})" in sentence
     )
     assert (
-        f"attacks alarmed ({evaluation.probe.hits}; chance "
-        f"{floor['hits'].value:.3g}, p {floor['hits'].p:.2g})" in sentence
+        f"attacks caught ({caught.caught}; chance {caught.caught_by_chance:.3g}, p "
+        f"{caught.p_value:.2g})" in sentence
     )
 
 

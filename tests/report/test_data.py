@@ -181,8 +181,8 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
     own = in_use(changed(entry, own_rule=rare))[0]["alarms"].text
     assert own.startswith("0.0 runs a day\n")
     assert false_alarms(entry)[0]["sentence"] == (
-        "No run of alarms lies fully outside attacks; 100.0% of attack-free time is in "
-        "alarm."
+        "No run of alarms lies fully outside attacks; 100.0% of attack-free time "
+        "(whole test) is in alarm."
     )
 
 

@@ -335,7 +335,7 @@ def check_attacks(linted: Linted) -> Iterator[Finding]:
     if 0 < n_attacks < LEAST_ATTACKS:
         yield finding(
             "SL109",
-            f"The test has {plural(n_attacks, 'attack')}; a share of attacks found "
+            f"The test has {plural(n_attacks, 'attack')}; a share of attacks caught "
             f"means little with fewer than {LEAST_ATTACKS}.",
             remedy="Say what happened in each attack, and claim no rate.",
         )
@@ -344,7 +344,7 @@ def check_attacks(linted: Linted) -> Iterator[Finding]:
         yield finding(
             "SL110",
             f"One attack holds {share(largest)} of all attack rows.",
-            remedy="Report the AUC per attack and the number of attacks found too.",
+            remedy="Report the AUC per attack and the number of attacks caught too.",
         )
 
 
@@ -581,11 +581,11 @@ def check_standing(linted: Linted) -> Iterator[Finding]:
     """SL108: the present rule is in alarm most of attack-free time."""
     own = linted.measures.own_rule
     alarms, rule = own or linted.measures.probe, "own" if own else "p99"
-    if alarms.false_alarm_rate > STANDING:
+    if alarms.time_in_alarm > STANDING:
         yield finding(
             "SL108",
-            f"The {rule} rule is in alarm for {share(alarms.false_alarm_rate)} of "
-            "attack-free time.",
+            f"The {rule} rule is in alarm for {share(alarms.time_in_alarm, 1)} of "
+            "attack-free time (whole test).",
             remedy="Raise the limit, or learn from a later time.",
         )
 

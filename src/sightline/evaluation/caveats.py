@@ -24,7 +24,6 @@ _AT_CHANCE = (
     Figure.MEAN_SEGMENT_AUC,
     Figure.P_FULL,
     Figure.F1,
-    Figure.HITS,
 )
 
 
@@ -76,13 +75,13 @@ def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
     if probe.over_alarming:
         yield (
             "Over-alarming: the p99 rule is in alarm for "
-            f"{share(probe.time_in_alarm, 1)} of attack-free time, so a single alarm "
-            "says little."
+            f"{share(probe.time_in_alarm, 1)} of attack-free time (whole test), so a "
+            "single alarm says little."
         )
     if own is not None and own.over_alarming:
         yield (
             f"Your own rule is in alarm for {share(own.time_in_alarm, 1)} of "
-            "attack-free time."
+            "attack-free time (whole test)."
         )
     if measures.drift.mean_dominated:
         yield (
@@ -151,6 +150,12 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
             at_chance.append(
                 f"{entry.spoken} ({value}; chance {floor.value:{form}}{p})"
             )
+    attacks = (measures.own_rule or measures.probe).attacks
+    if attacks is not None and (attacks.p_value or 0.0) > FLOOR_SHARE:
+        at_chance.append(
+            f"attacks caught ({attacks.caught}; chance {attacks.caught_by_chance:.3g}, "
+            f"p {attacks.p_value:.2g})"
+        )
     if at_chance:
         yield (
             "Not shown to be better than chance (calm windows in place of the attacks, "

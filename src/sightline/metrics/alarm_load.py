@@ -118,6 +118,11 @@ class Episodes:
     rises: Ints | None = None
 
     @property
+    def caught_at(self) -> Ints:
+        """Rows at which an attack is caught: `rises`, or else the starts."""
+        return self.starts if self.rises is None else self.rises
+
+    @property
     def rows(self) -> Bools:
         """Which rows are alarm time: from a start to the last exceedance."""
         return covered_rows(self.starts, self.lasts + 1, self.n_rows)
@@ -467,8 +472,7 @@ def attack_alarms(
     stops = np.array([attack.stop for attack in attacks], np.int64)
     firsts, in_alarm = np.maximum(begins - lead, 0), episodes.rows
     lengths = (stops - firsts).tolist()
-    rises = episodes.starts if episodes.rises is None else episodes.rises
-    at, is_caught = first_rises(rises, firsts, stops)
+    at, is_caught = first_rises(episodes.caught_at, firsts, stops)
     raised = first_rises(episodes.starts, firsts, stops)[1]
 
     def chances(rows: Ints) -> list[float]:
@@ -476,7 +480,7 @@ def attack_alarms(
         events[rows] = True
         return _chances(events, is_calm, breaks, lengths)
 
-    by_chance = chances(rises)
+    by_chance = chances(episodes.caught_at)
     delays = np.maximum(at - begins, 0)[is_caught]
     return AttackAlarms(
         n_attacks=len(attacks),

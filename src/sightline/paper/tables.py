@@ -36,6 +36,7 @@ from sightline.show.comparison import (
     pairs_of,
     transfer_columns,
 )
+from sightline.show.evaluations import LATER_ROWS
 from sightline.show.phrases import EMPTY, FORMATS, SYMBOLS, Phrase, filled, words
 from sightline.show.printed import (
     Group,
@@ -733,7 +734,8 @@ def alarm_table(study: PaperStudy) -> PaperTable:
     -------
     PaperTable
         Grouped by testbed, a row for each rule of each detector. CSV: ``testbed``,
-        ``detector``, ``of`` (whose alarms), every key of ``alarm_metrics`` with
+        ``detector``, ``of`` (whose alarms; of a rule made for a budget, that it is on
+        later rows), every key of ``alarm_metrics`` with
         ``_floor``, ``_interval_low`` and ``_interval_high`` (mean over seeds, highest
         floor, widest interval), ``n_seeds``.
     """
@@ -763,7 +765,7 @@ def _published_table(
         for runs in study.on(testbed).detectors:
             metrics = [r.evaluation.alarm_metrics or {} for r in runs.results]
             for source in sources:
-                title = _SOURCES.get(source, source)
+                title = _SOURCES.get(source, f"{source}, {LATER_ROWS}")
                 yield Measured(
                     runs, (title,), [s for one in metrics if (s := one.get(source))]
                 )

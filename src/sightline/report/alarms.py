@@ -18,7 +18,7 @@ from sightline.report.charts import JsonObject, PageClock
 from sightline.report.entries import Entry
 from sightline.rules.choose import caught_words, count_words, load_words
 from sightline.rules.episodes import Episode
-from sightline.show.evaluations import OWN, P99, RULE_WORDS, cost_of, rules_of
+from sightline.show.evaluations import OWN, P99, RULE_WORDS, cost_of, on_rows, rules_of
 from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import UNKNOWN, names, number, plural, row_span, share
 
@@ -91,7 +91,7 @@ def false_alarms(entry: Entry) -> list[JsonObject] | None:
     -------
     list of mapping, optional
         The detector's own rule first, if it has one: ``rule``; ``words`` and ``rate``
-        (false alarms a day and share of attack-free time, as everywhere on the page);
+        (false alarms a day and share of attack-free time on ``rows``);
         ``count`` of runs, and ``n_read``, how many of them are attributed; ``sentence``
         (the channels that most of them come from); ``channels`` with their stage, count
         and share, most false alarms first; ``hours`` (number that begins in each hour
@@ -135,6 +135,7 @@ def false_alarms(entry: Entry) -> list[JsonObject] | None:
                 "rule": f"{RULE_WORDS[rule]} rule",
                 "words": words,
                 "rate": rate,
+                "rows": on_rows(entry.evaluation, rule).rows,
                 "count": alarms.false_positive_segments,
                 "n_read": len(starts),
                 "sentence": _sentence(entry.evaluation, rule, channels, counts),
@@ -159,7 +160,7 @@ def _sentence(
             return "No false alarm."
         return (
             f"No run of alarms lies fully outside attacks; {share(in_alarm, 1)} of "
-            "attack-free time is in alarm."
+            "attack-free time (whole test) is in alarm."
         )
     order = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
     shares = np.cumsum([counts[j] / n_runs for j in order])

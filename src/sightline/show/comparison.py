@@ -142,8 +142,8 @@ PAPER_FIGURES = (
 )
 # Whose alarms or score, in the order of the page.
 ALARM_SOURCES = {
-    "own_rule": "Alarms of the detector's own rule",
-    "probe": "Alarms of the p99 rule",
+    "own_rule": "Alarms of the detector's own rule, on the whole test",
+    "probe": "Alarms of the p99 rule, on the whole test",
 }
 SCORE_SOURCES = {
     "score": "The detector's own score",
