@@ -17,8 +17,12 @@ from sightline import (
     write_results,
     write_stream,
 )
+from sightline.audit.protocol import Linted, check_trace
 from sightline.audit.record import CODES, Severity
 from sightline.cli.app import app
+from sightline.evaluation.measure import measure
+from sightline.evaluation.result import Protocol
+from sightline.rules.scoring import score
 from sightline.study.lint import lint
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -141,3 +145,26 @@ def test_every_code_has_its_section_on_the_page():
 def test_codes_keep_their_severity():
     errors = [c for c in PROTOCOL if CODES[c].severity is Severity.ERROR]
     assert errors == ["SL101", "SL102", "SL103", "SL105", "SL113"]
+
+
+def test_states_that_repeat_by_themselves_are_no_copy_of_train():
+    """Three pumps switch by a clock: train and test share rows, and no row was seen."""
+    rows = (np.arange(4000)[:, None] // [7, 11, 13]) % 2
+    train, test = rows[:2000].astype(float), rows[2002:].astype(float)
+    codes = {one.code for one in evaluate(train=train, test=test).findings}
+    assert "SL105" not in codes
+    fine = np.column_stack([train, np.random.default_rng(0).normal(size=2000)])
+    copied = evaluate(train=fine, test=fine[500:1500])
+    assert "SL105" in {one.code for one in copied.findings}
+
+
+def test_no_attack_that_the_judgement_shows_is_said_to_leave_no_trace():
+    k = next(k for k, (code, *_) in enumerate(VIOLATIONS) if code == "SL111")
+    _, stream = violated_stream(k)
+    scored = score(stream, with_windows=True)
+    measures = measure(scored, Protocol.SIGHTLINE, guard=0, dropped={})
+    (one,) = check_trace(Linted(scored, measures))
+    silent = [a.id for a in scored.test.attacks if repr(a.id) in one.text]
+    assert silent
+    seen = frozenset(silent)
+    assert list(check_trace(Linted(scored, measures, seen))) == []

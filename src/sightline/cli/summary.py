@@ -20,7 +20,7 @@ from sightline.show.evaluations import (
 )
 from sightline.show.table import RecordTable
 from sightline.show.terminal import rendered, with_legend
-from sightline.text import share
+from sightline.text import plural, share
 
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
@@ -28,6 +28,15 @@ EARLIER_RULES = (
     "Verdicts were made by the rules of an earlier version, which judged many attacks "
     "differently: evaluate again to renew them."
 )
+
+
+def audit_words(n_serious: int) -> str:
+    """Return where the errors and warnings of an audit are printed."""
+    findings = plural(n_serious, "serious finding")
+    return (
+        f"The audit of the data made {findings}: `sightline inspect` and the report "
+        "have them."
+    )
 
 
 def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
@@ -43,7 +52,7 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     -------
     RenderableType
         For a `rich` console, at most 80 columns wide; ends with the errors and
-        warnings of the data's audit, and all notices.
+        warnings of the protocol, how many the data's audit has, and all notices.
     """
     parts = with_legend(RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND))
     if caught := with_legend(caught_table(evaluations)):
@@ -61,8 +70,11 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
             parts += [Text(e.rules.advice, style="bold"), Text()]
         elif e.rules_refused is not None:
             parts += [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
-    serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
-    parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
+    serious = [one for e in evaluations for one in e.findings if one.is_serious]
+    of_method = dict.fromkeys(one.line for one in serious if one.is_protocol)
+    parts += [Text(f"- {line}", style="bold") for line in of_method]
+    if n_data := len({one.line for one in serious if not one.is_protocol}):
+        parts.append(Text(f"- {audit_words(n_data)}"))
     for e in evaluations:
         is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
         name = f"{name_of(e)}: " if len(evaluations) > 1 else ""

@@ -150,12 +150,6 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
             at_chance.append(
                 f"{entry.spoken} ({value}; chance {floor.value:{form}}{p})"
             )
-    attacks = (measures.own_rule or measures.probe).attacks
-    if attacks is not None and (attacks.p_value or 0.0) > FLOOR_SHARE:
-        at_chance.append(
-            f"attacks caught ({attacks.caught}; chance {attacks.caught_by_chance:.3g}, "
-            f"p {attacks.p_value:.2g})"
-        )
     if at_chance:
         yield (
             "Not shown to be better than chance (calm windows in place of the attacks, "
