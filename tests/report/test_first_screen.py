@@ -99,6 +99,15 @@ def test_counts_are_those_of_the_results(entries):
     assert count_words(load).split()[0] in cost_words(entry)
 
 
+def test_the_header_says_the_same_whichever_detector_comes_first(entries):
+    entry = entry_of(entries, QUOTED)
+    stream = entry.evaluation.stream
+    coarse = replace(stream, n_test=stream.n_test // 10, step_s=100.0, p=1)
+    other = changed(entry, label="coarse", stream=coarse)
+    assert looked_at([entry, other])[:3] == looked_at([other, entry])[:3]
+    assert looked_at([other, entry])[:2] == looked_at([entry])[:2]
+
+
 def test_findings_are_counted_by_severity(entries):
     entry = entry_of(entries, PLAIN)
     (text, *_), *_ = believed([entry])

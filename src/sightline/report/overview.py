@@ -283,20 +283,26 @@ def rule_advice(evaluation: Evaluation) -> str:
 
 
 def looked_at(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Return what was looked at, with the keys of the terms in the glossary."""
-    stream = entries[0].evaluation.stream
+    """Return what was looked at, with the keys of the terms in the glossary.
+
+    Facts of the recording, whichever detector comes first: its tags, and the rows and
+    attacks of the finest stream made of it.
+    """
+    streams = [entry.evaluation.stream for entry in entries]
+    stream = max(streams, key=lambda one: one.n_test)
     known = [one for e in entries if (one := e.evaluation.recording) is not None]
+    n_tags = max((len(one.tags) for one in known), default=0)
     rows, step = f"{stream.n_test:,} rows", stream.step_s
     if step is not None:
         seconds = stream.n_test * step
         days = f"{seconds / DAY_S:.1f} days"
         span = days if seconds >= DAY_S else text.duration(seconds)
         rows += f", {span} in rows of {text.duration(step)}"
-    n, n_entries = stream.n_segments, len(entries)
+    n, n_entries = max(one.n_segments for one in streams), len(entries)
     detectors = text.plural(n_entries, "detector")
     parts = [
         (rows, "record"),
-        (text.plural(stream.p, "tag"), "tag"),
+        (text.plural(n_tags or max(one.p for one in streams), "tag"), "tag"),
         (text.plural(n, "attack") if n else "no incident listed", "attack"),
         (entries[0].label if n_entries == 1 else detectors, "detector"),
     ]
