@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from sightline import (
     StreamError,
+    compare,
     evaluate,
     export_stream,
     make_detector,
@@ -18,7 +19,7 @@ from sightline import (
     write_stream,
 )
 from sightline.audit.protocol import Linted, check_trace
-from sightline.audit.record import CODES, Severity
+from sightline.audit.record import CODES, RANDOM_KEY, Severity
 from sightline.cli.app import app
 from sightline.evaluation.measure import measure
 from sightline.evaluation.result import Protocol
@@ -27,6 +28,8 @@ from sightline.study.lint import lint
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROTOCOL = [code for code in CODES if code.startswith("SL1")]
+# Of one stream alone.
+OF_STREAMS = [code for code in PROTOCOL if code != "SL115"]
 
 
 def codes_of(stream):
@@ -36,7 +39,7 @@ def codes_of(stream):
 
 def test_there_are_forty_seeded_violations_of_every_code():
     assert len(VIOLATIONS) == 40
-    assert {code for code, *_ in VIOLATIONS} == set(PROTOCOL)
+    assert {code for code, *_ in VIOLATIONS} == set(OF_STREAMS)
 
 
 # One of each code here; bench/lint.py measures all forty.
@@ -44,7 +47,7 @@ def test_there_are_forty_seeded_violations_of_every_code():
     "k",
     [
         next(k for k, (code, *_) in enumerate(VIOLATIONS) if code == wanted)
-        for wanted in PROTOCOL
+        for wanted in OF_STREAMS
     ]
     + [2, 5, 6, 15],
 )
@@ -119,8 +122,12 @@ def test_a_plan_is_linted_before_anything_is_run(tmp_path):
     rules = [rule.name for rule in make_detector("gdn").rules if rule.looks_at]
     plan.write_text(plan.read_text().replace("best-f1-on-labels", rules[0]))
     report = lint(plan)[0]
-    assert [one.code for one in report.findings] == ["SL113", "SL102", "SL101"]
+    codes = [one.code for one in report.findings]
+    assert codes == ["SL113", "SL102", "SL101", "SL115", "SL115", "SL115"]
     assert report.has_error
+    seeds = "seeds = [0, 1, 2]\n" + plan.read_text()
+    plan.write_text(seeds)
+    assert "SL115" not in [one.code for one in lint(plan)[0].findings]
     assert lint(Path(__file__).parents[2] / "studies/paper.toml")[0].findings == ()
     with pytest.raises(StreamError, match="did you mean 'SL113'"):
         lint(plan, ignore=["SL1113"])
@@ -168,3 +175,36 @@ def test_no_attack_that_the_judgement_shows_is_said_to_leave_no_trace():
     assert silent
     seen = frozenset(silent)
     assert list(check_trace(Linted(scored, measures, seen))) == []
+
+
+def test_the_only_seed_of_a_random_detector_is_named(tmp_path):
+    """Three seeds of one, one seed of another: of streams, results and comparisons."""
+    stream = clean_stream()
+    made = {
+        f"{name}-{seed}": evaluate(
+            stream.replace(
+                name=f"{name}-{seed}",
+                detector=name,
+                testbed="t",
+                meta={"seed": seed} | ({} if name == "var" else {RANDOM_KEY: True}),
+            ),
+            intervals=False,
+            diagnosis=False,
+            metrics="none",
+        )
+        for name, seeds in (("gdn", 3), ("tranad", 1), ("var", 1))
+        for seed in range(seeds)
+    }
+    write_results(list(made.values()), tmp_path / "out")
+    named = [
+        report.subject
+        for report in lint(tmp_path / "out")
+        if "SL115" in [one.code for one in report.findings]
+    ]
+    assert named == ["tranad-0"]
+    (said,) = (
+        text
+        for text in compare(list(made.values()), n_replicates=2).notices
+        if "one seed of" in text
+    )
+    assert said.startswith("t: one seed of tranad.")

@@ -23,6 +23,8 @@ from sightline.data.validity import Mode, Unwatched
 
 # The key of a stream's `meta` under which its audit travels.
 AUDIT_KEY = "recording_audit"
+# The key that says that another seed of the detector gives other residuals.
+RANDOM_KEY = "detector_is_random"
 
 
 class Severity(StrEnum):
@@ -206,6 +208,13 @@ _TABLE = (
         severity=Severity.WARNING,
         effect="First rows of attacks count as attack-free: alarms on them as false, "
         "and limits are set on them.",
+    ),
+    Code(
+        code="SL115",
+        title="One seed of a random detector",
+        severity=Severity.WARNING,
+        effect="Another seed gives other figures, so an order of detectors may be that "
+        "of the seed.",
     ),
     # Files and time.
     Code(

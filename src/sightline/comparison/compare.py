@@ -8,6 +8,7 @@ from itertools import combinations, count, pairwise, product
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts
+from sightline.audit.record import RANDOM_KEY
 from sightline.comparison.differences import (
     PRIMARY,
     Difference,
@@ -380,6 +381,16 @@ def compare(
     notices: list[str] = []
     for runs in studied:
         notices += [*paired[runs.testbed].notices(), *_different_channels(runs)]
+        lone = [
+            one.label
+            for one in runs.detectors
+            if len(one.results) == 1 and one.evaluation.provenance.meta.get(RANDOM_KEY)
+        ]
+        if lone and len(runs.detectors) > 1:
+            notices.append(
+                f"{runs.testbed}: one seed of {names(lone, _MOST)}. Another seed gives "
+                "other figures, so the order of detectors is that of one seed."
+            )
         earlier = [
             one.label
             for one in runs.detectors
