@@ -613,7 +613,8 @@ def check_standing(linted: Linted) -> Iterator[Finding]:
         yield finding(
             "SL108",
             f"The {rule} rule is in alarm for {share(alarms.time_in_alarm, 1)} of "
-            "attack-free time (whole test).",
+            f"{'attack-free ' if linted.measures.stream.n_segments else ''}time (whole "
+            "test).",
             remedy="Raise the limit, or learn from a later time.",
         )
 

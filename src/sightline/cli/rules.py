@@ -442,7 +442,7 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     load, use = outcome.load, outcome.attacks
     lines = [
         f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
-        kept_words(outcome, rates),
+        kept_words(outcome, rates, budget),
     ]
     if load.days:
         lines.append(

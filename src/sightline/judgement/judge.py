@@ -81,6 +81,15 @@ FLAG_TEXTS: Final = {
     Flag.FEW_WINDOWS: f"fewer than {FEW_DISJOINT} attack-free stretches do not "
     "overlap, so no p-value is given",
 }
+# Rungs that look at single rows, the clearest first.
+_ROW_RUNGS: Final = (
+    RungName.EVIDENCE,
+    RungName.SPACE,
+    RungName.MOMENT,
+    RungName.REFERENCE,
+    RungName.PROBE,
+    RungName.OWN_RULE,
+)
 # Version of the rules by which verdicts are made.
 METHOD: Final = 3
 # Above this share of calm windows with a cause, causes are not to be believed.
@@ -652,10 +661,13 @@ def facts_of(diagnosis: SegmentDiagnosis) -> Facts:
     ladder = diagnosis.ladder or {}
     shown = {name for name, outcome in ladder.items() if outcome.visible}
     rule = ladder.get(diagnosis.found.rule if diagnosis.found else RungName.PROBE)
+    beyond = ladder.get(RungName.EVIDENCE)
     return Facts(
         evidence=RungName.EVIDENCE in shown,
         space=RungName.SPACE in shown,
         moment=RungName.MOMENT in shown,
+        others=bool(shown & {RungName.OWN_RULE, RungName.PROBE, RungName.REFERENCE}),
+        lies_beyond=beyond is not None and beyond.coverage >= SEEN,
         is_covered=rule is not None and rule.coverage >= SEEN,
         has_windows=diagnosis.windows is not None,
         is_untried=bool(diagnosis.untried),
@@ -685,14 +697,14 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         for name, outcome in ladder.items()
     }
     present = diagnosis.found.rule if diagnosis.found else RungName.PROBE
-    repairs = (Kind.REPAIR, Kind.MEMORY)
+    kinds = (Kind.RULE, Kind.REPAIR, Kind.MEMORY)
     best = max(
-        (one for name, one in ladder.items() if LADDER[name].kind in repairs),
+        (one for name, one in ladder.items() if LADDER[name].kind in kinds),
         key=lambda one: (one.coverage, -one.calm),
     )
     rows = [
         rungs[name].moment if name is RungName.MOMENT else rungs[name].finding
-        for name in (RungName.EVIDENCE, RungName.SPACE, RungName.MOMENT)
+        for name in _ROW_RUNGS
         if name in ladder and ladder[name].visible
     ]
     return words | {

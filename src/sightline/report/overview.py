@@ -210,7 +210,7 @@ def advised(entry: Entry) -> Advised:
             ("instead" if is_advised else "compared", f"rule {chosen.name!r}", chosen),
         ),
         basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
-        f"later attack-free days{later}.",
+        f"{facts.later_days}{later}.",
         caveat=" ".join(filter(None, caveats)),
         command=commission_command(entry) if is_advised else "",
     )
@@ -249,8 +249,8 @@ def first_check(evaluation: Evaluation) -> str:
     parts = [f"{withheld} {rule_advice(evaluation)}".strip()]
     if evaluation.stream.n_segments == 0:
         calm = (
-            "No attack is labelled: check where false alarms come from, and whether "
-            "the reference is stable."
+            "No attack is labelled: check where alarms come from, and whether the "
+            "reference is stable."
         )
         parts.insert(0, calm)
     rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
@@ -263,7 +263,8 @@ def first_check(evaluation: Evaluation) -> str:
             so = ": it never stops for long, so its alarms say little."
         if not any(parts):
             parts = ["Check the alarm limit first."]
-        where = f"of attack-free time ({rows})"
+        time = "attack-free time" if evaluation.stream.n_segments else "time"
+        where = f"of {time} ({rows})"
         parts.insert(0, f"{rule} is in alarm for {rate} {where}{so}")
     return " ".join(filter(None, parts)) or (
         "Evaluated without a diagnosis: evaluate again to learn what to check."
@@ -316,8 +317,10 @@ def cost_words(entry: Entry) -> str:
     words, rate = cost_of(entry.evaluation, entry.main_rule)
     load, _, rows = on_rows(entry.evaluation, entry.main_rule)
     count, _, rest = words.partition(" ")
-    noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
-    return f"{count}{noun} {rest}, {rate} of attack-free time ({rows})"
+    is_labelled = entry.evaluation.stream.n_segments > 0
+    false, time = ("false ", "attack-free time") if is_labelled else ("", "time")
+    noun = "" if load is None else f" {false}alarm{'' if count == '1' else 's'}"
+    return f"{count}{noun} {rest}, {rate} of {time} ({rows})"
 
 
 def others_catch(others: Sequence[Entry]) -> str:

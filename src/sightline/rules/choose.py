@@ -132,6 +132,12 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
     return is_many or load.share_of_time > budget.share
 
 
+def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
+    """Return whether alarms cost more than twice the budget, by count or by time."""
+    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
+    return is_many or load.share_of_time > 2 * budget.share
+
+
 # --- Unexplained episodes -------------------------------------------------------------
 
 
@@ -507,9 +513,7 @@ def after_later_rows(
     """
     load = outcome.load
     is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
-    if not choice.outcome.has_rule or not (
-        is_many or load.share_of_time > 2 * budget.share
-    ):
+    if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     why = "the plant has changed: set the limit again on newer attack-free rows"
     if not is_many:
@@ -541,10 +545,10 @@ def advice(facts: CommissioningFacts) -> str:
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
     if not facts.judged_days:
-        return " ".join([*parts, "No later attack-free rows were left to judge it on."])
+        return " ".join([*parts, "No later rows were left to judge it on."])
     words = PRESENT_WORDS[present.name]
     parts.append(
-        f"On {facts.judged_days:.1f} later attack-free days rule {chosen.name!r} makes "
+        f"On {facts.judged_days:.1f} {facts.later_days} rule {chosen.name!r} makes "
         f"{load_words(chosen.load)}{_caught(chosen)}; {words} makes "
         f"{load_words(present.load)}{_caught(present)}."
     )

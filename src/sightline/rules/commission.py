@@ -616,6 +616,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         curves=curves,
         notes=tuple(notes),
         choice=choice,
+        is_labelled=bool(test.attacks),
     )
     ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:

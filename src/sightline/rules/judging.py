@@ -476,6 +476,8 @@ class CommissioningFacts:
         The decision, then the rule in use and the chosen one on judged rows.
     choice : RuleChoice, optional
         The decision. None in results of earlier versions.
+    is_labelled : bool
+        Whether any incident is listed: else nobody knows which rows are attack-free.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
     mask : Mask, optional
@@ -498,6 +500,12 @@ class CommissioningFacts:
     noisy_channel: str | None = None
     mask: Mask | None = None
     choice: RuleChoice | None = None
+    is_labelled: bool = True
+
+    @property
+    def later_days(self) -> str:
+        """The days that rules are judged on, in words."""
+        return "later attack-free days" if self.is_labelled else "later days"
 
     @property
     def accepted(self) -> Budget:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +12,7 @@ from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
-from sightline.rules.choose import count_words, is_over
+from sightline.rules.choose import count_words, is_far_over, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
@@ -217,7 +217,7 @@ GLANCE: Columns[GlanceRecord] = (
     ),
     Column(
         "alarms",
-        "false alarms,\nshare of time",
+        "alarms,\nshare of time",
         _glance_alarms,
         "r",
         term="false-alarms",
@@ -297,10 +297,12 @@ def _by_chance(outcome: RuleOutcome, count: float) -> str:
     return mean_count(count) if outcome.attacks.n_attacks else UNKNOWN
 
 
-def _promise(outcome: RuleOutcome) -> TableCell:
-    """Return what became of a promise."""
+def _promise(outcome: RuleOutcome, budget: Budget | None = None) -> TableCell:
+    """Return what became of a promise; never "kept" at over twice the budget."""
     if outcome.kept is None:
         return TableCell(UNKNOWN)
+    if outcome.kept is Kept.KEPT and budget and is_far_over(outcome.load, budget):
+        return TableCell("over twice\nthe budget", term="budget")
     word, _ = KEPT_WORDS[outcome.kept]
     term, limit = f"kept-{slug(outcome.kept)}", outcome.hindsight_limit
     if limit is None:
@@ -382,8 +384,16 @@ RULES: Columns[RuleOutcome] = (
         term="promise",
     ),
 )
+
+
+def promise_column(facts: CommissioningFacts) -> Column[RuleOutcome]:
+    """Return what became of promises, beside the budget they were made for."""
+    (column,) = pick(RULES, "promise")
+    return replace(column, get=lambda row: _promise(row, facts.accepted))
+
+
 TERMINAL = ("rule", "false_alarms", "share_of_time", "caught", "by_chance", "p_value")
-NOTEBOOK = ("rule", "false_alarms", "share_of_time", "caught", "by_chance", "promise")
+NOTEBOOK = ("rule", "false_alarms", "share_of_time", "caught", "by_chance")
 
 
 def terminal_table(
@@ -409,7 +419,8 @@ def terminal_table(
 def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
-    return RecordTable("Rules on later rows", pick(RULES, *NOTEBOOK), rules)
+    columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
+    return RecordTable("Rules on later rows", columns, rules)
 
 
 def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -446,7 +457,8 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         *pick(RULES, "limit"),
         Column("promised", "promised", promised, "r", term="promised"),
         Column("came", "came", came_true, "r", term="false-alarms", title=in_time),
-        *pick(RULES, "lingering", "caught", "skill", "p_value", "delay", "promise"),
+        *pick(RULES, "lingering", "caught", "skill", "p_value", "delay"),
+        promise_column(facts),
     )
     return RecordTable(
         f"All rules for {facts.budget}",
@@ -528,7 +540,8 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
                 rates.of,
                 "r",
             ),
-            *pick(RULES, "share_of_time", "lingering", "promise"),
+            *pick(RULES, "share_of_time", "lingering"),
+            promise_column(facts),
         ),
         (*facts.present, *facts.table),
         COST_LEGEND,
@@ -592,7 +605,7 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
     """Yield what became of the chosen rule's promise, and before and after."""
     row = facts.row(facts.chosen)
     yield f"Chosen (*): {row.name}. {rule_words(row.name)}"
-    yield kept_words(row, rates)
+    yield kept_words(row, rates, facts.accepted)
     if warning := share_warning(row, facts.accepted):
         yield warning
     for before in facts.present if facts.judged_days else ():
@@ -610,8 +623,8 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
         yield f"{text}; {after}."
 
 
-def kept_words(row: RuleOutcome, rates: Rates) -> str:
-    """Return what became of a promise as a sentence."""
+def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
+    """Return what became of a promise; never "kept" at over twice the budget."""
     if row.promised_interval is None:
         return "No attack-free row is left to judge its promise on."
     low, high = (rates.text(end, row.load.days) for end in row.promised_interval)
@@ -621,6 +634,8 @@ def kept_words(row: RuleOutcome, rates: Rates) -> str:
         Kept.BROKEN: "the promise was broken",
         Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
     }[row.kept or Kept.KEPT]
+    if row.kept is Kept.KEPT and budget and is_far_over(row.load, budget):
+        words = "as many as promised, and yet more than twice the budget"
     text = f"It promised {low} to {high} alarms {rates.unit} and made {came}: {words}"
     if row.hindsight_limit is not None:
         text += (
@@ -636,8 +651,8 @@ def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
     if budget is None or part <= 2 * budget.share:
         return ""
     return (
-        f"It was in alarm for {share(part, 1)} of attack-free time, more than twice "
-        f"the {share(budget.share)} of the budget."
+        f"It was in alarm for {share(part, 1)} of the time, more than twice the "
+        f"{share(budget.share)} of the budget."
     )
 
 
