@@ -69,8 +69,8 @@ attack-free time. All of the whole test.
 COUNTS_LEGEND = f"""\
 {CAUGHT_LEGEND.rstrip()} Found, by the verdicts: the rule
 does in the attack what few attack-free stretches of its length do (at most
-{LEVEL:.0%}), so an alarm that never stops finds nothing. Any alarm: attacks with a
-row in alarm, also of an alarm that began before.
+{LEVEL:.0%}), so one that never stops singles out none. Any alarm: attacks with a row in
+alarm, also of an alarm that began before.
 """
 # The two alarm rules in use, by the names of their rungs.
 OWN, P99 = RungName.OWN_RULE, RungName.PROBE
