@@ -21,7 +21,7 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         return name in ladder and ladder[name].visible
 
     rule = ladder.get("own-rule", ladder.get("probe"))
-    covers = rule is not None and rule.coverage >= COVERED
+    covers = segment.caught or (rule is not None and rule.coverage >= COVERED)
     tried = ("own-rule", "probe", *REPAIRS)
     most = max((ladder[n].coverage for n in tried if n in ladder), default=0.0)
     by_row = [n for n in (*tried[:-1], "moment") if shows(n)]

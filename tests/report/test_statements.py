@@ -153,6 +153,13 @@ def disagreements(evaluation: Evaluation) -> list[str]:
     for one in evaluation.findings:
         if one.code == "SL111":
             wrong += [f"SL111 names {id_}" for id_ in shown if repr(id_) in one.text]
+    if evaluation.diagnosis:
+        which = (evaluation.own_rule or evaluation.probe).attacks.which
+        wrong += [
+            f"{segment.id} is caught, or not"
+            for segment in evaluation.segments
+            if segment.caught != (segment.id in which)
+        ]
     # The ceiling's sentence and the count.
     if facts and facts.judged_days:
         which = facts.row(facts.chosen).attacks.which

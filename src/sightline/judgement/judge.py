@@ -55,7 +55,7 @@ from sightline.judgement.verdicts import (
     Signature,
     Verdict,
 )
-from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
+from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of, first_rises
 from sightline.metrics.intervals import count_p_value
 from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
@@ -192,10 +192,12 @@ def judge(
     for k, one in zip(pairs, cases, strict=True):
         judgements[k] = replace(one, case=replace(one.case, record=record))
     evidence = _found(judgements, RungName.EVIDENCE)
-    by_rule = _found(judgements, None)
+    by_rule, caught = _found(judgements, None), _caught(test)
     segments = tuple(
         _segment(*one, record)
-        for one in zip(rows, judgements, scored.facts, evidence, by_rule, strict=True)
+        for one in zip(
+            rows, judgements, scored.facts, evidence, by_rule, caught, strict=True
+        )
     )
     counts = Counter(segment.verdict for segment in segments)
     return Diagnosis(
@@ -228,6 +230,16 @@ def _found(
     return [None if one is None else next(found) for one in judgements]
 
 
+def _caught(test: ScoredTest) -> list[bool]:
+    """Return whether an alarm of the present rule catches each attack."""
+    alarms = test.alarms if test.own_alarms is None else test.own_alarms
+    rises = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks).caught_at
+    margins = test.attack_free.margins[:, 0]
+    begins = np.array([segment.start for segment in test.segments], np.int64)
+    stops = np.array([segment.stop for segment in test.segments], np.int64)
+    return [bool(hit) for hit in first_rises(rises, begins - margins, stops)[1]]
+
+
 def _q_values(p_values: Sequence[float]) -> list[float]:
     """Return the q-values of Benjamini and Hochberg.
 
@@ -253,6 +265,7 @@ def _segment(
     fact: AttackFacts,
     evidence: Found | None,
     found: Found | None,
+    caught: bool,
     record: JudgedRecord,
 ) -> SegmentDiagnosis:
     """Return what is said of one attack."""
@@ -274,6 +287,7 @@ def _segment(
         signature_agrees=agrees(signature.reading, verdict),
         found=found,
         evidence=evidence,
+        caught=caught,
     )
     sentence = sentence_of(diagnosis, n_channels=len(record.channels))
     return replace(diagnosis, sentence=sentence)
@@ -668,7 +682,8 @@ def facts_of(diagnosis: SegmentDiagnosis) -> Facts:
         moment=RungName.MOMENT in shown,
         others=bool(shown & {RungName.OWN_RULE, RungName.PROBE, RungName.REFERENCE}),
         lies_beyond=beyond is not None and beyond.coverage >= SEEN,
-        is_covered=rule is not None and rule.coverage >= SEEN,
+        is_covered=diagnosis.caught is True
+        or (rule is not None and rule.coverage >= SEEN),
         has_windows=diagnosis.windows is not None,
         is_untried=bool(diagnosis.untried),
     )

@@ -71,7 +71,7 @@ class Facts:
     lies_beyond : bool
         Whether 30% of it or more lies beyond the limit of `evidence`, shown or not.
     is_covered : bool
-        Whether the present rule is in alarm in 30% of it or more.
+        Whether the present rule catches it, or is in alarm in 30% of it or more.
     has_windows : bool
         Whether there was attack-free time to compare it with.
     is_untried : bool
@@ -570,6 +570,10 @@ class SegmentDiagnosis:
         Whether the present rule alarms because of the attack.
     evidence : Found, optional
         Whether the energy shows it with a limit from attack-free time.
+    caught : bool, optional
+        Whether an alarm of the present rule catches it, by chance or not.
+        Formula: see `AttackAlarms`.
+        Null: in results of earlier versions.
     ladder : dict, optional
         Outcome of each rung by its name, in the order of the ladder; empty where there
         is too little calm time.
@@ -602,6 +606,7 @@ class SegmentDiagnosis:
     alternatives: dict[str, float] | None = None
     found: Found | None = None
     evidence: Found | None = None
+    caught: bool | None = None
     ladder: dict[str, RungOutcome] | None = None
     ladder_p_value: float | None = None
     evidence_channels: tuple[str, ...] | None = None
