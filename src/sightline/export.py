@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sightline.audit.record import Audit, carried
+from sightline.audit.record import RANDOM_KEY, Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.downsampling import Preparation, block_codes
 from sightline.data.recording import Recording
@@ -389,6 +389,8 @@ def _description(
         "detector_name" if k == "detector" else f"detector_{k}": value
         for k, value in about.items()
     }
+    if getattr(getattr(detector, "card", None), "is_random", False):
+        meta[RANDOM_KEY] = True
     if tested.scale is not None:
         meta["scale"] = [float(scale) for scale in tested.scale]
     groups: dict[str, list[str]] = {}

@@ -371,7 +371,7 @@ class Applied:
     alarms : tuple of Alarm
         All of its alarms.
     outcome : RuleOutcome
-        Cost, attacks raised and promise, on rows after commissioning.
+        Cost, attacks caught and promise, on rows after commissioning.
     drift : ResidualDrift, optional
         None where the rule does not say how calm rows looked, or no row is calm.
     run : RuleRun

@@ -117,11 +117,11 @@ def false_alarm_words(rule: AlarmMetrics) -> str:
     return f"{per_day(rule.false_alarms_per_day)} runs a day"
 
 
-def raised_words(attacks: AttackAlarms) -> str:
-    """Return how many attacks are raised, with chance."""
+def caught_words(attacks: AttackAlarms) -> str:
+    """Return how many attacks are caught, with chance."""
     return (
-        f"{attacks.raised} of {plural(attacks.n_attacks, 'attack')} "
-        f"({mean_count(attacks.raised_by_chance)} by chance)"
+        f"{attacks.caught} of {plural(attacks.n_attacks, 'attack')} "
+        f"({mean_count(attacks.caught_by_chance)} by chance)"
     )
 
 
@@ -130,6 +130,12 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
     budget = facts.accepted
     is_many = (load.alarms_per_day or 0.0) > budget.per_day
     return is_many or load.share_of_time > budget.share
+
+
+def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
+    """Return whether alarms cost more than twice the budget, by count or by time."""
+    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
+    return is_many or load.share_of_time > 2 * budget.share
 
 
 # --- Unexplained episodes -------------------------------------------------------------
@@ -507,9 +513,7 @@ def after_later_rows(
     """
     load = outcome.load
     is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
-    if not choice.outcome.has_rule or not (
-        is_many or load.share_of_time > 2 * budget.share
-    ):
+    if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     why = "the plant has changed: set the limit again on newer attack-free rows"
     if not is_many:
@@ -541,18 +545,18 @@ def advice(facts: CommissioningFacts) -> str:
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
     if not facts.judged_days:
-        return " ".join([*parts, "No later attack-free rows were left to judge it on."])
+        return " ".join([*parts, "No later rows were left to judge it on."])
     words = PRESENT_WORDS[present.name]
     parts.append(
-        f"On {facts.judged_days:.1f} later attack-free days rule {chosen.name!r} makes "
-        f"{load_words(chosen.load)}{_raised(chosen)}; {words} makes "
-        f"{load_words(present.load)}{_raised(present)}."
+        f"On {facts.judged_days:.1f} {facts.later_days} rule {chosen.name!r} makes "
+        f"{load_words(chosen.load)}{_caught(chosen)}; {words} makes "
+        f"{load_words(present.load)}{_caught(present)}."
     )
     return " ".join(parts)
 
 
-def _raised(outcome: RuleOutcome) -> str:
-    """Return what a rule raises, to follow what it costs; empty without attacks."""
+def _caught(outcome: RuleOutcome) -> str:
+    """Return what a rule catches, to follow what it costs; empty without attacks."""
     if not outcome.attacks.n_attacks:
         return ""
-    return f" and raises {raised_words(outcome.attacks)}"
+    return f" and catches {caught_words(outcome.attacks)}"
