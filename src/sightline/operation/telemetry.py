@@ -19,9 +19,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats, Ints, Labels
 from sightline.data.downsampling import (
     Sampling,
-    block_codes,
     downsampled,
-    sampled_blocks,
 )
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
@@ -245,26 +243,16 @@ def rule_rows(
         If step or channels do not fit.
     """
     telemetry, rule = telemetry_of(made), made.rule
-    every = steps_to_join(recording.step_s, telemetry)
-    whole = recording
-    if every > 1:
-        # Steps are joined after holding, as from file to file.
-        breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
-        whole = replace(whole, values=forward_fill(whole.values, breaks)[0])
+    # Steps are joined after holding, as from file to file.
+    breaks = np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
+    whole = replace(
+        recording,
+        values=forward_fill(recording.values, breaks)[0],
+        validity=recording.codes(),
+    )
     slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
-    if every > 1 and {*rows.channels} <= {*recording.channels}:
-        columns = [recording.channels.index(name) for name in rows.channels]
-        lost = np.isnan(recording.values[:, columns]).astype(np.int8)
-        sampling = cast(Sampling, telemetry.sampling)
-        starts, _ = sampled_blocks(
-            recording, every=every, sampling=sampling, across_breaks=False
-        )
-        n_steps = round((rows.step_s or 1.0) / (recording.step_s or 1.0))
-        n_seen = 1 if sampling == "stride" and n_steps == every else n_steps
-        is_lost = block_codes(lost, starts[rows.index], n_seen) > 0
-        rows = replace(rows, values=np.where(is_lost, np.nan, rows.values))
     if rule.needs_score and rows.score is None:
         raise StreamError(
             f"The rule {rule.name!r} reads the detector's own score, which is not made "
