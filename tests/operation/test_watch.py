@@ -203,6 +203,36 @@ def test_a_file_that_comes_late_is_left_out_and_said(plant):
     assert watched(plant).notices == ()
 
 
+@pytest.mark.parametrize("order", ["012", "1|02", "0|1|2", "01|2"])
+def test_a_file_of_2099_is_set_aside_and_swallows_no_other(plant, order):
+    """File 1 has a clock that is wrong; bars stand between runs of the watch."""
+    ahead = TIME[300:400] + 73 * 365.25 * 86_400
+    reports = []
+    for run in order.split("|"):
+        for k in map(int, run):
+            rows = slice(300 * k, 300 * (k + 1))
+            time = ahead if k == 1 else TIME[rows]
+            write_export(plant / f"exports/{k}.csv", time, ROWS[rows][: len(time)])
+        reports.append(watched(plant))
+    assert [name for report in reports for name in report.read] == ["0.csv", "2.csv"]
+    assert reports[-1].broken == ("1.csv",)
+    (said,) = [n for n in reports[-1].notices if "1.csv" in n]
+    assert "dated later than the file itself, from 2099" in said
+    assert reports[-1].exit_code >= 1
+    last = dump(plant / "state.db")["runs"][-1][1]
+    assert last == TIME[899]
+
+
+def test_days_ahead_are_a_wrong_clock_only_beside_files_that_are_right(plant):
+    shift = clock.time() + 30 * 86_400 - TIME[0]
+    write_export(plant / "exports/0.csv", TIME[:300] + shift, ROWS[:300])
+    assert watched(plant).read == ("0.csv",)
+    write_export(plant / "exports/1.csv", TIME[300:600], ROWS[300:600])
+    write_export(plant / "exports/2.csv", TIME[600:900] + shift, ROWS[600:900])
+    report = watched(plant)
+    assert report.broken == ("2.csv",)
+
+
 def test_a_file_that_is_still_written_waits_and_so_do_those_after_it(plant):
     first, _ = write_pieces(plant / "exports", TIME, ROWS, [1500])
     os.utime(first, (clock.time(), clock.time()))

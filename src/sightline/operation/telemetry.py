@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
+from sightline.data.clocks import AHEAD_S, FAR_S
 from sightline.data.downsampling import (
     Sampling,
     downsampled,
@@ -34,6 +35,7 @@ from sightline.data.validity import (
     hold,
     spans,
 )
+from sightline.data.zones import stamp
 from sightline.detectors import LearnedDetector, load_detector
 from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
@@ -151,17 +153,20 @@ def read_exports(
         )
     known, channels = telemetry_of(made), tuple(detector.channels or ())
     reader = TelemetryReader(channels=channels, settings=settings, known=known)
-    tables: list[TableRows] = []
+    by_path: dict[Path, TableRows] = {}
     step_s = None
     for path in paths:
-        table = reader(path, step_s)
+        table = by_path[path] = reader(path, step_s)
         step_s = table.step_s
-        if tables and table.is_utc != tables[0].is_utc:
+        if table.is_utc != by_path[paths[0]].is_utc:
             raise FileError(
                 f"{path}: its time stamps carry a zone and those of other files do "
                 "not, or the reverse: state timezone in plant.toml."
             )
-        tables.append(table)
+    wrong = dated_wrongly({path: table.time for path, table in by_path.items()})
+    if len(wrong) == len(paths):
+        raise FileError(wrong[paths[0]])
+    tables = [table for path, table in by_path.items() if path not in wrong]
     whole = replace(
         tables[0],
         time=np.concatenate([table.time for table in tables]),
@@ -182,7 +187,8 @@ def read_exports(
             f"{names([path.name for path in paths], 3)}: nothing was watched: in no "
             "row can at least half of the detector's tags be used."
         )
-    notices = [notice for table in tables for notice in table.notices]
+    notices = [*wrong.values()]
+    notices += [notice for table in tables for notice in table.notices]
     labels = None
     if any(table.labels is not None for table in tables):
         # Rows of tables without labels are normal; a row that was filled in is as the
@@ -568,6 +574,39 @@ class TelemetryReader:
             notices=tuple(notices),
             labels=readings.labels,
         )
+
+
+def dated_wrongly(
+    times: Mapping[Path, Floats], *, others_are_right: bool = False
+) -> dict[Path, str]:
+    """Return a sentence for each file that a wrong clock dated.
+
+    All of its rows lie in its future, by more than `AHEAD_S` where other files agree
+    with the time at which they were written, else by more than `FAR_S`: it may be the
+    clock of this computer that is wrong.
+
+    Parameters
+    ----------
+    times : mapping of Path to array
+        Seconds of the rows of each file.
+    others_are_right : bool
+        Whether files that were read before agree.
+    """
+    now = clock.time()
+    ahead = {
+        path: time.min() - max(path.stat().st_mtime, now)
+        for path, time in times.items()
+        if len(time)
+    }
+    others_are_right |= any(seconds <= AHEAD_S for seconds in ahead.values())
+    most = AHEAD_S if others_are_right else FAR_S
+    return {
+        path: f"{path}: is set aside: all of its rows are dated later than the file "
+        f"itself, from {stamp(float(times[path].min()), None)} on. Correct the clock "
+        "that wrote them, and the time stamps."
+        for path, seconds in ahead.items()
+        if seconds > most
+    }
 
 
 def in_order(time: Floats) -> Ints:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
+from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
@@ -57,6 +58,7 @@ from sightline.operation.telemetry import (
     TableRows,
     TelemetryReader,
     check_step,
+    dated_wrongly,
     detector_of,
     export_settings,
     exports_in,
@@ -465,6 +467,19 @@ class _WatchRun:
             if table is not None:
                 spans.append((float(table.time[0]), path, seen))
                 kept |= {path.name: table} if is_small else {}
+        now = clock.time()
+        wrong = dated_wrongly(
+            {path: np.array([first]) for first, path, _ in spans},
+            others_are_right=any(
+                file.last is not None
+                and file.last <= max(file.changed / 1e9, now) + AHEAD_S
+                for file in known.values()
+            ),
+        )
+        for _, path, seen in spans:
+            if path in wrong:
+                self._break(seen, FileError(wrong[path]))
+        spans = [span for span in spans if span[1] not in wrong]
         spans.sort(key=lambda span: (span[0], span[1].name))
         waits_for = ""
         for k, (_, path, seen) in enumerate(spans):
