@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
@@ -141,6 +142,50 @@ def test_any_cutting_into_files_gives_the_alarms_of_one_record(tmp_path_factory,
         assert done.week.drift.shift == pytest.approx(applied.drift.shift)
         ratio = applied.drift.energy_ratio
         assert done.week.drift.energy_ratio == pytest.approx(ratio)
+
+
+# 2026-10-24 and 2026-03-28, 22:00 UTC: in Berlin an hour comes twice, or is missing.
+NIGHTS = {"autumn": 1_792_879_200.0, "spring": 1_774_735_200.0}
+
+
+def write_local(path, time, rows):
+    """Write a table with stamps of Berlin's clock, without an offset."""
+    stamps = pl.from_epoch(pl.Series(time.astype(np.int64)), "s")
+    stamps = stamps.dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin")
+    columns = {name: rows[:, k] for k, name in enumerate(CHANNELS)}
+    path.parent.mkdir(exist_ok=True)
+    pl.DataFrame({"time": stamps.dt.strftime("%F %T"), **columns}).write_csv(path)
+    os.utime(path, (clock.time() - 600, clock.time() - 600))
+
+
+def dump_of_night(folder, night, cuts, *, at_once):
+    """Return the state of a night, from files that arrive one by one or at once."""
+    time, rows = NIGHTS[night] + STEP_S * np.arange(600), ROWS[1300:1900]
+    rule = write_rule_file(folder)
+    for k, (start, stop) in enumerate(pairwise([0, *cuts, len(time)])):
+        path = folder / f"exports/{k:03d}.csv"
+        write_local(path, time[start:stop], rows[start:stop])
+        if not at_once:
+            watch_folder(rule, folder / "exports", folder / "state.db")
+    watch_folder(rule, folder / "exports", folder / "state.db")
+    state = dump(folder / "state.db")
+    assert sum(n for _, n, _ in state.pop("read")) == len(time)
+    assert state["runs"] == [[time[0], time[-1]]]
+    return state
+
+
+@pytest.mark.parametrize("night", NIGHTS)
+@pytest.mark.parametrize("cuts", ["hours", "half hours", "odd", "a day"])
+def test_files_over_a_change_of_the_clock_give_the_same_as_one(tmp_path, night, cuts):
+    step = {"hours": 60, "half hours": 30, "odd": 47, "a day": 120}[cuts]
+    at = range(step, step + 1 if cuts == "a day" else 600, step)
+    states = []
+    for k, (rows, at_once) in enumerate([((), True), (at, True), (at, False)]):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        states.append(dump_of_night(folder, night, rows, at_once=at_once))
+    assert states[0] == states[1] == states[2]
+    assert states[0]["log"]
 
 
 def test_a_record_has_alarms_that_stand_and_units_out_of_service():

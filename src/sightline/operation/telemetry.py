@@ -167,6 +167,13 @@ def read_exports(
     if len(wrong) == len(paths):
         raise FileError(wrong[paths[0]])
     tables = [table for path, table in by_path.items() if path not in wrong]
+    spans = {
+        str(k): (float(table.time[0]), float(table.time[-1]), table.second_pass_s)
+        for k, table in enumerate(tables)
+        if len(table.time)
+    }
+    later = second_passes(spans)
+    tables = [table.later(later.get(str(k), 0.0)) for k, table in enumerate(tables)]
     whole = replace(
         tables[0],
         time=np.concatenate([table.time for table in tables]),
@@ -356,6 +363,8 @@ class TableRows:
         What was left out, a sentence each.
     labels : array of int8, shape (n_rows,), optional
         Of a column of labels; `watch` does not look at them.
+    second_pass_s : float
+        See `sightline.tables.stamps.Seconds`; 0 where time is certain.
     """
 
     time: Floats
@@ -366,6 +375,11 @@ class TableRows:
     hold_s: float = 0.0
     notices: tuple[str, ...] = ()
     labels: Labels | None = None
+    second_pass_s: float = 0.0
+
+    def later(self, seconds: float) -> "TableRows":
+        """Return the same rows at a later time."""
+        return replace(self, time=self.time + seconds) if seconds else self
 
 
 class TableReader(Protocol):
@@ -496,6 +510,7 @@ class ResidualReader:
             codes=codes_of(rows),
             is_utc=source.is_utc,
             step_s=self.step_s,
+            second_pass_s=source.second_pass_s,
         )
 
 
@@ -573,6 +588,7 @@ class TelemetryReader:
             hold_s=self.settings.hold_s,
             notices=tuple(notices),
             labels=readings.labels,
+            second_pass_s=source.second_pass_s,
         )
 
 
@@ -607,6 +623,41 @@ def dated_wrongly(
         for path, seconds in ahead.items()
         if seconds > most
     }
+
+
+def second_passes(
+    times: Mapping[str, tuple[float, float, float]],
+    runs: Floats | None = None,
+    firsts: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return how many seconds later each file is than it reads.
+
+    A file with nothing but rows of the hour that comes twice in autumn does not say
+    which pass it is of. It is the second if files before it, by name, or rows that were
+    read before, are of the first.
+
+    Parameters
+    ----------
+    times : mapping of str to (float, float, float)
+        By file, in the order of their names: first and last time of each, and
+        `TableRows.second_pass_s`.
+    runs : array of shape (n, 2), optional
+        First and last time of what was read before.
+    firsts : mapping of str to float, optional
+        First time of files that were read before and have changed.
+    """
+    taken = [] if runs is None else [(a, b) for a, b in runs.tolist()]
+    taken += [(a, b) for a, b, second_s in times.values() if not second_s]
+    found = dict.fromkeys(times, 0.0)
+    for name, (first, last, second_s) in times.items():
+        if not second_s:
+            continue
+        before = (firsts or {}).get(name)
+        is_taken = any(a <= last and first <= b for a, b in taken)
+        if before == first + second_s or (before is None and is_taken):
+            found[name] = second_s
+        taken.append((first + found[name], last + found[name]))
+    return found
 
 
 def in_order(time: Floats) -> Ints:
