@@ -650,6 +650,10 @@ class LearnedDetector(Shown, ABC):
             )
         return n_rows
 
+    def memory(self, preset: str = "export") -> int:
+        """Return how many earlier rows of a tag its residual depends on, if few."""
+        return self._look_back(self._settings(preset)) or 0
+
     def _look_back(self, settings: Any) -> int | None:
         """Return the same by the model alone; None for all earlier rows."""
         return None

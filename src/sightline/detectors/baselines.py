@@ -26,6 +26,7 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import (
     Preprocessing,
+    expected_cells,
     forecast_windows,
     rows_to_learn,
 )
@@ -35,6 +36,9 @@ from sightline.progress import Progress, Step, StepKind
 
 # Rows worked on at a time, so that no second copy of a long recording is made.
 _ROWS_AT_ONCE = 16_384
+# Share of its variance added to each tag where others tell what it would be.
+_RIDGE = 1e-3
+_REPLACED = "Lost cells were given what the other tags of their row tell of them."
 # A channel with less than this left outside the components is one of them by itself.
 _LEAST_LEFT = 1e-9
 # Errors that differ by less than this share of the mean's error are a tie.
@@ -91,6 +95,10 @@ class Baseline(LearnedDetector):
     # Attributes that `fit` sets, arrays or numbers.
     learned: ClassVar[tuple[str, ...]] = ()
     preprocessing: Preprocessing
+    # Of the rows learned from. A tag that is lost has, before the model, the value
+    # that the others expect of it; without a covariance its last one.
+    mean: Floats
+    covariance: Floats | None = None
 
     @abstractmethod
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
@@ -126,7 +134,13 @@ class Baseline(LearnedDetector):
                 f"No run of the recording has {self.looks_at} rows, which "
                 f"{self.card.title} needs: give a longer recording."
             )
-        values = self._row_residuals(np.asarray(scaled.values, np.float64), rows)
+        measured, notices = np.asarray(scaled.values, np.float64), scaled.notices
+        if scaled.is_lost is not None and self.covariance is not None:
+            measured = expected_cells(
+                measured, scaled.is_lost, self.mean, self.covariance, _RIDGE
+            )
+            notices = (*notices, _REPLACED)
+        values = self._row_residuals(measured, rows)
         progress(Step(StepKind.RESIDUALS, 1, 1))
         kept = self.preprocessing.kept
         return Residuals(
@@ -136,14 +150,15 @@ class Baseline(LearnedDetector):
             space=self.card.space,
             every=scaled.every,
             scale=scaled.scale,
-            notices=(*scaled.notices, *self._choices()),
+            notices=(*notices, *self._choices()),
         )
 
     def _look_back(self, settings: Any) -> int:
         return self.looks_at - 1
 
     def _arrays(self) -> Arrays:
-        learned = {name: np.asarray(getattr(self, name)) for name in self.learned}
+        names = [*self.learned, *([] if self.covariance is None else ["covariance"])]
+        learned = {name: np.asarray(getattr(self, name)) for name in names}
         return self.preprocessing.arrays() | learned
 
     def _restore(self, arrays: Arrays) -> None:
@@ -151,6 +166,8 @@ class Baseline(LearnedDetector):
         for name in self.learned:
             array = arrays[name]
             setattr(self, name, array if array.ndim else array.item())
+        # Files of earlier versions have none.
+        self.covariance = arrays.get("covariance")
 
 
 class TrainingMean(Baseline):
@@ -220,6 +237,7 @@ class PCAReconstruction(Baseline):
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
         mean, covariance, deviation, moving = standards(values, trained)
+        self.covariance = covariance
         n_kept = self.settings.components
         if n_kept is not None and n_kept >= max(len(moving), 1):
             raise StreamError(
@@ -447,7 +465,7 @@ class VectorAutoregression(Baseline):
         return len(self.weights)
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        mean, _, deviation, moving = standards(values, trained)
+        mean, self.covariance, deviation, moving = standards(values, trained)
         most, given = self.looks_at - 1, self.settings.ridge
         units = mean[moving], deviation[moving]
         learned = lagged_moments(values, trained, most, moving, *units)

@@ -89,7 +89,8 @@ class PlantConditions:
         good = np.concatenate([before, time[~no_data]])
         self.last = good[-1:].copy()
         begins = good + self.step_s
-        until = np.append(good[1:], time[-1])
+        # Data that return just in time are none too late.
+        until = np.append(good[1:] - self.step_s, time[-1])
         found = []
         for k in np.flatnonzero(until - begins >= longest).tolist():
             start = float(begins[k])

@@ -353,6 +353,8 @@ class Origin:
         The detector's file.
     advice : str
         The decision on this stream, and what came true, when the rule was made.
+    label_slop_s : float, optional
+        Label slop of the stream, for records that state none of their own.
     """
 
     stream: str
@@ -367,6 +369,7 @@ class Origin:
     telemetry: Telemetry = Telemetry()
     saved_detector: SavedDetector | None = None
     advice: str = ""
+    label_slop_s: float | None = None
 
 
 def raw_rows(rows: Rows) -> Rows:
@@ -484,6 +487,7 @@ def origin_of(
         ends=stops,
         calm=calm,
         telemetry=telemetry,
+        label_slop_s=stream.label_slop_s,
     )
 
 
