@@ -194,8 +194,8 @@ def judge(
     evidence = _found(judgements, RungName.EVIDENCE)
     by_rule, caught = _found(judgements, None), _caught(test)
     segments = tuple(
-        _segment(*one, record)
-        for one in zip(
+        _segment(row, judgement, fact, shows, by, is_caught, record)
+        for row, judgement, fact, shows, by, is_caught in zip(
             rows, judgements, scored.facts, evidence, by_rule, caught, strict=True
         )
     )
