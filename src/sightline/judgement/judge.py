@@ -780,7 +780,8 @@ def repair_sentence(name: str, repair: Repair) -> str:
     what = (LADDER[name].repair or name).format(by=by)
     text = (
         f"{what[0].upper()}{what[1:]} shows in hindsight "
-        f"{_attacks(repair.segments_gained)}, which the present rule misses"
+        f"{_attacks(repair.segments_gained)}, which the present rule does not single "
+        "out"
     )
     if repair.segments_lost:
         text += f", but not {_attacks(repair.segments_lost)}"
