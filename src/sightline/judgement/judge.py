@@ -194,8 +194,8 @@ def judge(
     evidence = _found(judgements, RungName.EVIDENCE)
     by_rule, caught = _found(judgements, None), _caught(test)
     segments = tuple(
-        _segment(*one, record)
-        for one in zip(
+        _segment(row, judgement, fact, shows, by, is_caught, record)
+        for row, judgement, fact, shows, by, is_caught in zip(
             rows, judgements, scored.facts, evidence, by_rule, caught, strict=True
         )
     )
@@ -780,7 +780,8 @@ def repair_sentence(name: str, repair: Repair) -> str:
     what = (LADDER[name].repair or name).format(by=by)
     text = (
         f"{what[0].upper()}{what[1:]} shows in hindsight "
-        f"{_attacks(repair.segments_gained)}, which the present rule misses"
+        f"{_attacks(repair.segments_gained)}, which the present rule does not single "
+        "out"
     )
     if repair.segments_lost:
         text += f", but not {_attacks(repair.segments_lost)}"

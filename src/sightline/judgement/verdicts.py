@@ -204,7 +204,7 @@ NO_REPAIR: Final = (
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
-        plain="found",
+        plain="singled out",
         meaning="the present rule alarms because of this attack",
         repair="nothing to repair",
         sentence=(Clause("{rule_name} detects it: {rule.finding}."),),

@@ -67,8 +67,8 @@ its length; p: probability of that count or more. Time in alarm: share of
 attack-free time. All of the whole test.
 """
 COUNTS_LEGEND = f"""\
-{CAUGHT_LEGEND.rstrip()} Found, by the verdicts: the rule
-does in the attack what few attack-free stretches of its length do (at most
+{CAUGHT_LEGEND.rstrip()} Singled out, by the verdicts: the
+rule does in the attack what few attack-free stretches of its length do (at most
 {LEVEL:.0%}), so one that never stops singles out none. Any alarm: attacks with a row in
 alarm, also of an alarm that began before.
 """
@@ -240,7 +240,7 @@ COUNTS: Columns["CaughtRecord | Detections"] = (
     ),
     Column(
         "found",
-        "found",
+        "singled\nout",
         lambda r: _count(r.found),
         "r",
         parts=("", "of"),

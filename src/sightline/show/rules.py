@@ -367,6 +367,7 @@ RULES: Columns[RuleOutcome] = (
         "r",
         tip="Probability that chance catches as many attacks or more.",
         term="chance",
+        title="p",
     ),
     Column(
         "delay",
