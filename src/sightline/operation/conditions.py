@@ -79,7 +79,8 @@ class PlantConditions:
             has_code = codes == code
             ends = is_usable & ~has_code
             for k, name in enumerate(self.channels):
-                found += _switches(kind, name, time, has_code[:, k], ends[:, k])
+                since = read.stands_since.get(k) if kind is AlarmKind.FROZEN else None
+                found += _switches(kind, name, time, has_code[:, k], ends[:, k], since)
         return found + self._lost(time[~outage], codes[~outage])
 
     def _no_data(self, time: Floats, no_data: Bools) -> list[Happening]:

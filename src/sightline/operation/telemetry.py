@@ -763,6 +763,8 @@ class WatchedRows:
         The `Validity` of each of their cells, held ones included.
     is_watched : array of bool, shape (n_read,)
         Which of them are watched.
+    stands_since : mapping of int to array of shape (n_read,)
+        For tags that are frozen in some rows: since when they show their value.
     """
 
     time: Floats
@@ -772,6 +774,7 @@ class WatchedRows:
     read_time: Floats
     codes: Codes
     is_watched: Bools
+    stands_since: Mapping[int, Floats]
 
 
 def _standing_tags(
@@ -864,12 +867,14 @@ class Gatekeeper:
             self.was_out = ~is_watched[-1:]
         begins = (begins | after_out)[is_watched]
         at, values, marked = time[is_watched], rows[is_watched], codes[is_watched]
-        self.standing.mark(at, values, marked, begins)
+        stands = self.standing.mark(at, values, marked, begins)
         if is_watched.all():
             codes = marked
         else:
             codes = codes.copy()
             codes[is_watched] = marked
+            place = np.maximum(np.cumsum(is_watched) - 1, 0)
+            stands = {k: since[place] for k, since in stands.items()}
         return WatchedRows(
             time=at,
             rows=values,
@@ -878,4 +883,5 @@ class Gatekeeper:
             read_time=time,
             codes=codes,
             is_watched=is_watched,
+            stands_since=stands,
         )
