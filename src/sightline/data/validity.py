@@ -144,7 +144,7 @@ def code_counts(codes: Codes, channels: Sequence[str], most: int = 6) -> list[st
     n_codes = len(Validity)
     # All cells are counted in one pass, most often over nothing but good ones.
     odd = np.flatnonzero(codes)
-    place = codes.ravel()[odd] * len(channels) + odd % len(channels)
+    place = codes.ravel()[odd].astype(np.int64) * len(channels) + odd % len(channels)
     table = np.bincount(place, minlength=n_codes * len(channels))
     for code, words in CODE_WORDS.items():
         counts = table.reshape(n_codes, -1)[code]
