@@ -5,7 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline import Budget, ResidualStream, commission, read_rule, write_rule
+from sightline import (
+    Budget,
+    ResidualStream,
+    commission,
+    find_episodes,
+    read_rule,
+    write_rule,
+)
 from sightline.metrics.alarm_load import AlarmLoad
 from sightline.rules.choose import (
     advice,
@@ -18,6 +25,7 @@ from sightline.rules.choose import (
     sight_of,
 )
 from sightline.rules.judging import ChoiceOutcome, RuleLine, SetAside
+from sightline.storage import join_files
 from tests.rules.made_rules import made_rules
 from tests.rules.test_commission import calm_stream
 
@@ -168,6 +176,42 @@ def test_unexplained_episodes_are_left_out_with_both_limits():
         assert one.limit_with is not None
     assert clean.facts.choice.episodes == ()
     assert "3 unexplained episodes were left out" in " ".join(made.facts.notes)
+
+
+@pytest.mark.parametrize(
+    "decisions", [["incident"] * 3, ["normal"] * 3, ["incident", "unknown", "unknown"]]
+)
+def test_a_review_decides_what_becomes_of_an_episode(decisions, tmp_path):
+    """Normal rows return; the others stay out, and nobody is asked twice."""
+    stream = glitched(300.0)
+    first = commission(stream).facts.choice
+    assert first.outcome is ChoiceOutcome.REVIEW_FIRST
+    assert [one.rows for one in first.episodes] == [
+        (start, start + 3) for start in (500, 1500, 2300)
+    ]
+    assert all(one.tags[0] == stream.channels[1] for one in first.episodes)
+    lines = [
+        f"{one.rows[0]},{one.rows[1] - 1},9,,{decision},"
+        for one, decision in zip(first.episodes, decisions, strict=True)
+    ]
+    path = tmp_path / "review.csv"
+    path.write_text("\n".join(["start,end,peak,tags,decision,note", *lines]))
+    made = commission(join_files(stream, attacks=path))
+    choice = made.facts.choice
+    assert choice.episodes == ()
+    assert choice.outcome is not ChoiceOutcome.REVIEW_FIRST
+    wanted = {one.name: one for one in first.lines}
+    for one in choice.lines:
+        before = wanted[one.name]
+        usual = before.limit_with if "normal" in decisions else before.limit
+        assert one.limit == pytest.approx(usual, rel=0.05)
+
+
+def test_what_was_left_out_is_among_the_episodes_to_review():
+    stream = glitched(300.0)
+    found = {(one.start, one.stop) for one in find_episodes(stream, most=1)}
+    asides = {one.rows for one in commission(stream).facts.choice.episodes}
+    assert all(any(a < s and b > e for a, b in found) for e, s in asides)
 
 
 def test_the_rule_file_holds_the_sentence_of_the_facts(tmp_path):

@@ -13,8 +13,9 @@ import numpy as np
 
 from sightline.audit.record import audit_in
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.row_tables import JoinedRows, gather_rows
+from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
+from sightline.energy.energy import leading_channels
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
 from sightline.rules.judging import (
     ChoiceOutcome,
@@ -139,6 +140,7 @@ def far_outside(maker: RuleMaker) -> list[SetAside]:
     """Return the episodes among commissioning rows that peak far above a limit.
 
     The limit is that of each member without memory; a handful of peaks does not set it.
+    What somebody reviewed and called normal is no such episode.
     """
     fitting, found = maker.fitting, np.zeros(maker.fitting.period.n_rows)
     for k, member in enumerate(fitting.members):
@@ -151,9 +153,18 @@ def far_outside(maker: RuleMaker) -> list[SetAside]:
     if not len(places):
         return []
     starts, lasts = clusters_of(places, fitting.period.breaks, maker.delays.off)
-    return [
-        SetAside(start=start, stop=last + 1, peak=float(found[start : last + 1].max()))
+    normal = np.append(0, np.cumsum(fitting.period.normal))
+    spans = [
+        (start, last + 1)
         for start, last in zip(starts.tolist(), lasts.tolist(), strict=True)
+        if normal[last + 1] == normal[start]
+    ]
+    peaks = [start + int(np.argmax(found[start:stop])) for start, stop in spans]
+    rows = gather_rows(fitting.period.rows, np.array(peaks, np.int64))
+    tags = leading_channels(rows, fitting.normal.reference, fitting.normal.names)
+    return [
+        SetAside(start=start, stop=stop, peak=float(found[peak]), tags=names)
+        for (start, stop), peak, names in zip(spans, peaks, tags, strict=True)
     ]
 
 
@@ -218,11 +229,9 @@ def _later_loads(
         breaks=period.breaks,
         step_s=period.step_s,
     )
-    tables = tuple(table.rows for table in period.tables)
     own = [table.score for table in period.tables if table.score is not None]
-    score = np.concatenate(own) if len(own) == len(tables) else None
-    rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
-    runs = run_family(maker.family, rules, rows, judged, score)
+    score = np.concatenate(own) if len(own) == len(period.tables) else None
+    runs = run_family(maker.family, rules, period.rows, judged, score)
     day = (np.arange(period.n_rows) * period.step_s // DAY_S).astype(np.int64)
     # Of rows longer than a day not every day has one.
     day = np.unique(day, return_inverse=True)[1]

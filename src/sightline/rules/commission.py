@@ -14,7 +14,7 @@ import numpy as np
 from sightline.data.arrays import Bools
 from sightline.data.record_parts import outside
 from sightline.data.recording import seconds
-from sightline.data.row_tables import JoinedRows, kept_rows, make_calls
+from sightline.data.row_tables import kept_rows, make_calls
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import attack_free_before
@@ -215,6 +215,9 @@ def part_of_test(
         score=None if stream.score is None else stream.score[is_used],
         n_attacks=n_attacks,
         ends=ends,
+        normal=stream.reviewed_normal[is_used],
+        index=used,
+        clock=stream.test_time,
     )
 
 
@@ -665,7 +668,16 @@ def _without_episodes(
         names = [member.name for member in fitting.members]
         again = Fitting(fitting.normal, names, whole.without(left_out))
         maker = RuleMaker(again, maker.budget, maker.delays)
-    return maker, sorted(found, key=lambda one: one.start), 0.0
+    placed = [_placed(one, whole) for one in sorted(found, key=lambda one: one.start)]
+    return maker, placed, 0.0
+
+
+def _placed(one: SetAside, period: AttackFreePeriod) -> SetAside:
+    """Return an episode with its rows in the record that commissions."""
+    (first, begins), (last, _) = map(period.place_of, (one.start, one.stop - 1))
+    if first is None or last is None:
+        return one
+    return replace(one, rows=(first, last + 1), begins=begins)
 
 
 def _maker(
@@ -703,9 +715,7 @@ def _maker(
             )
         normal = basis.normal
         if settings.reference == "commissioning":
-            tables = tuple(table.rows for table in period.tables)
-            rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
-            normal = refitted(normal, rows)
+            normal = refitted(normal, period.rows)
         return RuleMaker(Fitting(normal, members, period), settings.budget, delays)
 
     uses = stream.calibration is not None and elsewhere is None

@@ -370,12 +370,19 @@ class SetAside:
         Time of its first row.
     peak : float
         Largest deviation over the limit; of an energy its square root.
+    tags : tuple of str
+        Channels that carry most of the energy at the peak, the strongest first.
+    rows : pair of int, optional
+        The same rows of the record that commissions, [first, stop). None where they are
+        held-out rows of train.
     """
 
     start: int
     stop: int
     peak: float
     begins: float | None = None
+    tags: tuple[str, ...] = ()
+    rows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,6 +73,11 @@ class Normal:
     without: frozenset[str] = frozenset()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return tuple(channel.name for channel in self.channels)
+
+    @property
     def has_stages(self) -> bool:
         """Whether rules by stage can be made."""
         return len(self.stages) > 1
