@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -17,6 +18,7 @@ from sightline import (
     open_testbed,
     read_rule,
     read_stream,
+    write_rule,
     write_stream,
 )
 from sightline.cli.app import app
@@ -568,3 +570,21 @@ def test_exports_that_the_detector_learned_from_set_no_limit(home):
     shutil.move(home / "streams" / "var.npz", home / "var.npz")
     words = ("commission", "var.npz", "--calm", "plant/test.csv", "--out", "one")
     refused(invoke(*words), "name it with --detector")
+
+
+def test_the_rule_in_use_is_kept_or_replaced_in_one_sentence(home):
+    words = ("commission", "streams/var.npz", "--out", "new", "--keep", "rule")
+    text = done(*words)
+    said = read_rule(home / "new").origin.advice
+    assert said in text
+    assert said.startswith("Keep the rule in use rather than rule ")
+    write_rule(done_with(read_rule(home / "rule")), home / "high.json")
+    text = done(*words[:-1], "high.json", "--overwrite")
+    assert "Replace the rule in use by rule " in text
+    assert read_rule(home / "new").origin.advice in text
+
+
+def done_with(made):
+    """Return a rule that rings hardly ever."""
+    limit = replace(made.limit, value=1e4)
+    return replace(made, rule=made.rule.with_limit(1e4), limit=limit)

@@ -4,29 +4,40 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sightline import (
     Budget,
     ResidualStream,
+    StreamError,
     commission,
     find_episodes,
     read_rule,
     write_rule,
 )
-from sightline.metrics.alarm_load import AlarmLoad
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.rules.choose import (
+    IN_USE,
     advice,
     chance_kept,
     choose_rule,
+    choose_set,
     is_over,
     load_words,
     places_of,
     ranges_of,
     sight_of,
 )
-from sightline.rules.judging import ChoiceOutcome, RuleLine, SetAside
+from sightline.rules.judging import (
+    ChoiceOutcome,
+    RuleLine,
+    RuleOutcome,
+    SetAction,
+    SetAside,
+)
 from sightline.storage import join_files
-from tests.rules.made_rules import made_rules
+from tests.rules.made_rules import made_rules, plant_stream
 from tests.rules.test_commission import calm_stream
 
 
@@ -259,3 +270,101 @@ def test_either_the_count_or_the_share_can_exceed_a_budget():
     load = AlarmLoad(alarms=1, days=1.0, alarms_per_day=7.0, share_of_time=0.0)
     assert is_over(load, facts)
     assert is_over(replace(load, alarms_per_day=1.0, share_of_time=0.02), facts)
+
+
+# --- Keep, add or replace -------------------------------------------------------------
+
+IDS = tuple("ABCD")
+
+
+def outcome(name, which, per_day, part=0.001, n=4):
+    load = AlarmLoad(
+        alarms=round(10 * per_day),
+        days=10.0,
+        alarms_per_day=per_day,
+        share_of_time=part,
+    )
+    attacks = AttackAlarms(
+        n_attacks=n,
+        raised=len(which),
+        raised_by_chance=0.1,
+        rings=len(which),
+        rings_by_chance=0.1,
+        skill=None,
+        delay_s=None,
+        which=tuple(which),
+    )
+    return RuleOutcome(name=name, limit=1.0, load=load, attacks=attacks)
+
+
+def in_set(before, after, together=8.0):
+    both = outcome("", "", together).load
+    return choose_set(outcome(IN_USE, *before), outcome("z", *after), both, Budget())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "together", "action", "words"),
+    [
+        (("AB", 9), ("AB", 5), 9, "replace", "nothing that is raised now is lost."),
+        (("AB", 5), ("ABC", 6), 9, "replace", "lost and attack C is gained"),
+        (("AB", 5), ("AB", 6), 9, "keep", "raise the same and save nothing"),
+        (("AB", 5), ("BCD", 4), 9, "add", "lose attack A, and it gains attacks C and"),
+        (("A", 5), ("AB", 13), 11, "add", "it gains attack B; both together raise 2"),
+        (("AB", 5), ("BC", 5), 13, "keep", "lose attack A and gain attack C, and both"),
+        (("AB", 5), ("B", 2), 6, "keep", "would lose attack A and gain nothing"),
+        (("AB", 5), ("ABC", 13), 14, "keep", "to gain attack C it makes 13 alarms"),
+        (
+            ("ABC", 80),
+            ("BD", 5),
+            81,
+            "replace",
+            "Attacks A and C would be lost and att",
+        ),
+        (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
+        (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
+    ],
+)
+def test_keep_add_or_replace(before, after, together, action, words):
+    found = in_set(before, after, together)
+    assert found.action == action
+    assert words in found.sentence
+    assert found.sentence.count("rule 'z'") == 1
+
+
+@given(
+    st.lists(st.sampled_from(IDS), unique=True),
+    st.lists(st.sampled_from(IDS), unique=True),
+    st.tuples(st.floats(0, 40), st.floats(0, 40)),
+)
+def test_nothing_is_lost_in_silence(before, after, costs):
+    found = in_set((before, costs[0]), (after, costs[1]), sum(costs))
+    assert {*found.lost} == {*before} - {*after}
+    assert {*found.gained} == {*after} - {*before}
+    if found.action is SetAction.REPLACE and found.lost:
+        # What is lost comes first, and only a rule that costs too much gives way.
+        assert found.sentence.startswith("A")
+        assert costs[0] > 12 >= costs[1]
+        assert all(
+            one in found.sentence.split(" would be lost")[0] for one in found.lost
+        )
+    if found.action is SetAction.ADD:
+        assert found.gained
+        assert sum(costs) <= 12
+
+
+def test_the_rule_in_use_is_judged_on_the_same_rows():
+    """A rule against itself is kept; one of a far higher limit gives way."""
+    stream = plant_stream()
+    first = commission(stream, choose="all")
+    rule = first.chosen.rule
+    same = commission(stream, choose="all", keep=rule).facts
+    assert same.present[-1].name == IN_USE
+    assert same.present[-1].attacks == same.row("all").attacks
+    assert same.present[-1].load == same.row("all").load
+    assert same.set_choice.action is SetAction.KEEP
+    assert same.set_choice.sentence in same.advice
+    deaf = commission(stream, choose="all", keep=rule.with_limit(1e6)).facts
+    assert deaf.set_choice.action is SetAction.REPLACE
+    assert deaf.set_choice.gained == deaf.row("all").attacks.which
+    with pytest.raises(StreamError, match="reads other channels"):
+        commission(calm_stream(), keep=rule)

@@ -90,6 +90,14 @@ _Choose = Annotated[
     str | None,
     Option(metavar="NAME", help="The rule to write, whatever is decided."),
 ]
+_Keep = Annotated[
+    Path | None,
+    Option(
+        metavar="RULE",
+        help="The rule in use (rule.json): is it kept, is the chosen one added, or "
+        "does it replace it?",
+    ),
+]
 _Without = Annotated[
     list[str] | None,
     Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
@@ -130,6 +138,7 @@ def commission_command(
     incidents: _Incidents = None,
     rule: _Rules = None,
     choose: _Choose = None,
+    keep: _Keep = None,
     without: _Without = None,
     reference: _Reference = "train",
     on: _On = "1",
@@ -161,6 +170,8 @@ def commission_command(
     if reference not in ("train", "commissioning"):
         raise BadParameter("--reference is train or commissioning.")
     needed, within = _on_delay(on)
+    from sightline.storage import read_rule
+
     with door(debug=debug, writes=[out]):
         _check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
@@ -189,6 +200,7 @@ def commission_command(
                     on=needed,
                     within=within,
                     train=train,
+                    keep=None if keep is None else read_rule(keep).rule,
                     jobs=jobs,
                 )
             advance(Step(StepKind.WRITING, detail=str(out)))

@@ -29,7 +29,12 @@ from sightline.rules.choose import (
     load_words,
     raised_words,
 )
-from sightline.rules.judging import ChoiceOutcome, CommissioningFacts, RuleOutcome
+from sightline.rules.judging import (
+    ChoiceOutcome,
+    CommissioningFacts,
+    RuleOutcome,
+    SetAction,
+)
 from sightline.show.evaluations import (
     OWN,
     P99,
@@ -150,7 +155,7 @@ class Advised:
         Why, where there is no table of rules.
     rules : tuple of (str, str, RuleOutcome)
         The rule in use, and the one that is compared with it: role ("now", "instead",
-        "compared"), name and outcome.
+        "added", "compared"), name and outcome.
     basis, caveat : str
         On which rows; what speaks against trusting it.
     command : str
@@ -183,12 +188,24 @@ def advised(entry: Entry) -> Advised:
     present, chosen = facts.present[-1], facts.row(facts.chosen)
     words, choice = PRESENT_WORDS[present.name], facts.choice
     heading, is_advised = f"Rules for {entry.label}", False
+    role = "instead"
     if choice is not None:
-        is_advised = choice.outcome is ChoiceOutcome.TAKE
+        in_set = facts.set_choice
+        action = SetAction.REPLACE if in_set is None else in_set.action
+        is_advised = choice.outcome is ChoiceOutcome.TAKE and (
+            action is not SetAction.KEEP
+        )
+        role = "added" if action is SetAction.ADD else role
+        what = {
+            SetAction.KEEP: f"Keep {words}",
+            SetAction.ADD: f"Add rule {chosen.name!r}",
+            SetAction.REPLACE: f"Take rule {chosen.name!r}",
+        }[action]
         heading = {
-            ChoiceOutcome.TAKE: f"Take rule {chosen.name!r} for {entry.label}",
-            ChoiceOutcome.CONDITIONS: f"Take rule {chosen.name!r} for {entry.label}, "
-            "with conditions",
+            ChoiceOutcome.TAKE: f"{what} for {entry.label}",
+            ChoiceOutcome.CONDITIONS: f"{what} for {entry.label}, with conditions"
+            if action is not SetAction.KEEP
+            else f"{what} for {entry.label}",
             ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
             ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
         }[choice.outcome]
@@ -209,7 +226,7 @@ def advised(entry: Entry) -> Advised:
         text=rule_advice(evaluation),
         rules=(
             ("now", words.removeprefix("the "), present),
-            ("instead" if is_advised else "compared", f"rule {chosen.name!r}", chosen),
+            (role if is_advised else "compared", f"rule {chosen.name!r}", chosen),
         ),
         basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
         f"later attack-free days{later}.",

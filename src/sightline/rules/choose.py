@@ -24,13 +24,23 @@ from sightline.rules.judging import (
     RuleChoice,
     RuleLine,
     RuleOutcome,
+    SetAction,
     SetAside,
+    SetChoice,
     run_family,
 )
 from sightline.rules.limits import LEAST_ALARMS, MOST_SWING, SWING, Budget, clusters_of
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.rule import LinearView, Memory, Rule, View
-from sightline.text import duration, mean_count, number, per_day, plural, share
+from sightline.text import (
+    duration,
+    mean_count,
+    names,
+    number,
+    per_day,
+    plural,
+    share,
+)
 
 # Fewer alarms than this support no rate: they are counted.
 FEW: int = 10
@@ -63,7 +73,17 @@ N_PLACES: Final = 40
 ROWS_BEFORE: Final = 90
 # Within this factor of a tag's range sight falls from 1 to 0, in logarithms.
 SIGHT_RANGE: Final = 100.0
-PRESENT_WORDS = {"p99": "the p99 rule", "own": "your own rule"}
+# A rule in use costs too much at so many budgets.
+MOST_COST: Final = 2.0
+# Attacks that are named before the rest is counted.
+MOST_NAMED: Final = 8
+# The rule in use that was given, as tables call it.
+IN_USE: Final = "in use"
+PRESENT_WORDS = {
+    "p99": "the p99 rule",
+    "own": "your own rule",
+    IN_USE: "the rule in use",
+}
 
 
 def load_words(load: AlarmLoad) -> str:
@@ -163,8 +183,8 @@ def far_outside(maker: RuleMaker) -> list[SetAside]:
     rows = gather_rows(fitting.period.rows, np.array(peaks, np.int64))
     tags = leading_channels(rows, fitting.normal.reference, fitting.normal.names)
     return [
-        SetAside(start=start, stop=stop, peak=float(found[peak]), tags=names)
-        for (start, stop), peak, names in zip(spans, peaks, tags, strict=True)
+        SetAside(start=start, stop=stop, peak=float(found[peak]), tags=leading)
+        for (start, stop), peak, leading in zip(spans, peaks, tags, strict=True)
     ]
 
 
@@ -515,11 +535,9 @@ def after_later_rows(
     Later rows choose no rule; they may only speak against the one that was chosen.
     """
     load = outcome.load
-    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
-    if not choice.outcome.has_rule or not (
-        is_many or load.share_of_time > 2 * budget.share
-    ):
+    if not choice.outcome.has_rule or is_affordable(load, budget):
         return choice
+    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
     why = "the plant has changed: set the limit again on newer attack-free rows"
     if not is_many:
         why = "some alarms stand, as where the plant has not come back after an attack"
@@ -529,6 +547,93 @@ def after_later_rows(
         sentence=f"{choice.sentence} But on later rows it costs more than twice the "
         f"budget, {load_words(load)}: {why}.",
     )
+
+
+def is_affordable(load: AlarmLoad, budget: Budget) -> bool:
+    """Return whether alarms cost at most `MOST_COST` budgets."""
+    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
+    return not is_many and load.share_of_time <= MOST_COST * budget.share
+
+
+def choose_set(
+    present: RuleOutcome, chosen: RuleOutcome, together: AlarmLoad, budget: Budget
+) -> SetChoice:
+    """Return whether to keep the rule in use, to add the chosen one, or to replace it.
+
+    It is replaced if nothing that it raises is lost, and something is gained or saved;
+    else the chosen one is added if it gains something and both together cost at most
+    `MOST_COST` budgets. A rule in use that costs more gives way all the same, and what
+    is lost is said first.
+
+    Parameters
+    ----------
+    present, chosen : RuleOutcome
+        The rule in use and the chosen one, on the same rows.
+    together : AlarmLoad
+        What both cost together.
+    budget : Budget
+        Alarms a day and share of time.
+    """
+    before, after = present.attacks.which, chosen.attacks.which
+    lost = tuple(one for one in before if one not in after)
+    gained = tuple(one for one in after if one not in before)
+    costs = [
+        ((load.alarms_per_day or 0.0), load.share_of_time)
+        for load in (present.load, chosen.load)
+    ]
+    saves = costs[0] != costs[1] and all(b <= a for a, b in zip(*costs, strict=True))
+    fits = [is_affordable(load, budget) for load in (present.load, chosen.load)]
+    words, name = PRESENT_WORDS[present.name], f"rule {chosen.name!r}"
+    action = SetAction.KEEP
+    if not lost and (saves or (fits[1] and (gained or not fits[0]))):
+        action = SetAction.REPLACE
+        what = f"nothing that is raised now is lost{_also(' and', gained, 'gained')}"
+        if not chosen.attacks.n_attacks:
+            what = "no attack is known, so nothing says what would be lost"
+        sentence = f"Replace {words} by {name}: {what}."
+    elif gained and is_affordable(together, budget):
+        action = SetAction.ADD
+        alone = f" alone it would lose {_attacks(lost)}, and" if lost else ""
+        n_raised = chosen.attacks.raised + len(lost)
+        sentence = (
+            f"Add {name} to {words}:{alone} it gains {_attacks(gained)}; both together "
+            f"raise {n_raised} of {plural(chosen.attacks.n_attacks, 'attack')} at "
+            f"{load_words(together)}."
+        )
+    elif not fits[0] and fits[1]:
+        action = SetAction.REPLACE
+        sentence = (
+            f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
+            f"replace {words} by {name} all the same, for it makes "
+            f"{load_words(present.load)}, more than {MOST_COST:.0f} budgets."
+        )
+    else:
+        why = "it would raise the same and save nothing"
+        if lost and gained:
+            why = (
+                f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
+                f"together make {load_words(together)}"
+            )
+        elif lost:
+            why = f"it would lose {_attacks(lost)} and gain nothing"
+        elif gained:
+            why = f"to gain {_attacks(gained)} it makes {load_words(chosen.load)}"
+        elif not chosen.attacks.n_attacks:
+            why = "no attack is known, and it would save nothing"
+        sentence = f"Keep {words} rather than {name}: {why}."
+    return SetChoice(
+        action=action, lost=lost, gained=gained, together=together, sentence=sentence
+    )
+
+
+def _attacks(ids: Sequence[str]) -> str:
+    """Return attacks by their names."""
+    return f"{'attack' if len(ids) == 1 else 'attacks'} {names(list(ids), MOST_NAMED)}"
+
+
+def _also(link: str, ids: Sequence[str], done: str) -> str:
+    verb = "is" if len(ids) == 1 else "are"
+    return f"{link} {_attacks(ids)} {verb} {done}" if ids else ""
 
 
 def _best(lines: Sequence[RuleLine]) -> RuleLine:
@@ -549,6 +654,9 @@ def advice(facts: CommissioningFacts) -> str:
     present, chosen = facts.present[-1], facts.row(facts.chosen)
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
+    in_set = facts.set_choice
+    if in_set and in_set.action is SetAction.KEEP and facts.choice is not None:
+        parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
         return " ".join([*parts, "No later attack-free rows were left to judge it on."])
     words = PRESENT_WORDS[present.name]
@@ -557,6 +665,8 @@ def advice(facts: CommissioningFacts) -> str:
         f"{load_words(chosen.load)}{_raised(chosen)}; {words} makes "
         f"{load_words(present.load)}{_raised(present)}."
     )
+    if in_set and in_set.sentence not in parts:
+        parts.append(in_set.sentence)
     return " ".join(parts)
 
 

@@ -23,11 +23,13 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
 from sightline.rules.choose import (
+    IN_USE,
     MOST_FAR,
     ROUNDS,
     advice,
     after_later_rows,
     choose_rule,
+    choose_set,
     far_outside,
     lines_of,
     rows_of,
@@ -39,6 +41,7 @@ from sightline.rules.judging import (
     Kept,
     RuleOutcome,
     SetAside,
+    cost_together,
     curve_of,
     judge_present,
     judge_rule,
@@ -68,7 +71,7 @@ from sightline.rules.normal import (
     raw_rows,
     refitted,
 )
-from sightline.rules.rule import RuleRun
+from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
 from sightline.text import counted, names, plural
@@ -364,6 +367,9 @@ class CommissionSettings:
         reference fitted on commissioning rows, the detector's own score with a limit
         for the budget, rules without the one channel that makes most false alarms, and
         a mask after changes of state.
+    keep : Rule, optional
+        The rule in use, of the same channels: it is judged on the same rows, and the
+        decision says whether to keep it, to add the chosen rule, or to replace it.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -378,6 +384,7 @@ class CommissionSettings:
     within: int = 1
     train: bool = False
     with_repairs: bool = False
+    keep: Rule | None = None
 
 
 def commission(
@@ -394,6 +401,7 @@ def commission(
     on: int = 1,
     within: int = 1,
     train: bool = False,
+    keep: Rule | None = None,
     jobs: int | None = None,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
@@ -426,6 +434,9 @@ def commission(
     train : bool
         Whether the rows that the detector was fitted on commission too. They are
         quieter than later rows, so limits become lower.
+    keep : Rule, optional
+        The rule in use: the decision says whether to keep it, to add the chosen rule,
+        or to replace it, and which attacks are lost and gained.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -462,6 +473,7 @@ def commission(
         on=on,
         within=within,
         train=train,
+        keep=keep,
     )
     if calm is not None:
         if stream.step_s != calm.step_s:
@@ -602,10 +614,19 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
             f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out "
             "of the commissioning rows."
         )
-    present = [judge_present("p99", test.alarms[basis.split :], judged, test.threshold)]
+    in_use = test.alarms[basis.split :]
+    present = [judge_present("p99", in_use, judged, test.threshold)]
     if test.own_alarms is not None:
-        own = test.own_alarms[basis.split :]
-        present.append(judge_present("own", own, judged))
+        in_use = test.own_alarms[basis.split :]
+        present.append(judge_present("own", in_use, judged))
+    if settings.keep is not None:
+        in_use, outcome = _in_use(basis, settings.keep)
+        present.append(outcome)
+    set_choice = None
+    if judged.days and (choice is None or choice.outcome.has_rule):
+        row = next(row for row in table if row.name == chosen)
+        together = cost_together(in_use, alarm_rows[chosen], judged)
+        set_choice = choose_set(present[-1], row, together, settings.budget)
     facts = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
@@ -619,6 +640,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         curves=curves,
         notes=tuple(notes),
         choice=choice,
+        set_choice=set_choice,
     )
     ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:
@@ -631,6 +653,28 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarm_rows=alarm_rows,
     )
+
+
+def _in_use(basis: Basis, rule: Rule) -> tuple[Bools, RuleOutcome]:
+    """Return which judged rows are alarm time of the rule in use, and how it did."""
+    stream, judged = basis.stream, basis.judged
+    if tuple(c.name for c in rule.channels) != tuple(stream.channels):
+        raise StreamError(
+            "The rule in use reads other channels than the stream has: give the "
+            "residuals of the detector that it was made for."
+        )
+    rows = kept_rows(raw_rows(stream.test), np.arange(basis.test.n_rows) >= basis.split)
+    score = None if stream.score is None else stream.score[basis.split :]
+    run = rule.run(rows, breaks=judged.breaks, score=score)
+    outcome = RuleOutcome(
+        name=IN_USE,
+        limit=rule.limit,
+        load=judged.load(
+            run.episodes, rule.delays, run.exceeds, run.n_out > 0, run.standing
+        ),
+        attacks=judged.use(run.episodes),
+    )
+    return run.episodes.rows | run.standing, outcome
 
 
 def _named(settings: CommissionSettings) -> tuple[str, ...]:

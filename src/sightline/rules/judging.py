@@ -449,6 +449,45 @@ class RuleChoice:
     episodes: tuple[SetAside, ...] = ()
 
 
+class SetAction(StrEnum):
+    """What to do with the rule in use, given a new one.
+
+    ``KEEP``
+        Go on with it alone.
+    ``ADD``
+        Let both run.
+    ``REPLACE``
+        Let the new one run alone.
+    """
+
+    KEEP = "keep"
+    ADD = "add"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetChoice:
+    """The decision on the rule in use and a new one, on the same judged rows.
+
+    Parameters
+    ----------
+    action : SetAction
+        What to do.
+    lost, gained : tuple of str
+        Attacks that only the rule in use raises, and those that only the new one does.
+    together : AlarmLoad
+        What both cost together.
+    sentence : str
+        The same in words, as every place shows it.
+    """
+
+    action: SetAction
+    lost: tuple[str, ...]
+    gained: tuple[str, ...]
+    together: AlarmLoad
+    sentence: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommissioningFacts:
     """What commissioning says: the table, the curves and the sentences.
@@ -472,7 +511,8 @@ class CommissioningFacts:
     table : tuple of RuleOutcome
         The family on judged rows.
     present : tuple of RuleOutcome
-        Rules in use on the same rows: the p99 rule, and the own rule if there is one.
+        Rules in use on the same rows: the p99 rule, the own rule if there is one, and
+        the one that was given as in use. The last counts.
     curves : tuple of Curve
         Attacks raised against alarms a day.
     notes : tuple of str
@@ -481,6 +521,9 @@ class CommissioningFacts:
         The decision, then the rule in use and the chosen one on judged rows.
     choice : RuleChoice, optional
         The decision. None in results of earlier versions.
+    set_choice : SetChoice, optional
+        Whether the chosen rule replaces the rule in use. None if no rule is taken, or
+        no row is judged.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
     mask : Mask, optional
@@ -503,6 +546,7 @@ class CommissioningFacts:
     noisy_channel: str | None = None
     mask: Mask | None = None
     choice: RuleChoice | None = None
+    set_choice: SetChoice | None = None
 
     @property
     def accepted(self) -> Budget:
@@ -512,6 +556,11 @@ class CommissioningFacts:
     def row(self, name: str) -> RuleOutcome:
         """Return the row of a rule."""
         return next(row for row in self.table if row.name == name)
+
+
+def cost_together(first: Bools, second: Bools, judged: JudgedRows) -> AlarmLoad:
+    """Return what two rules cost that both run, by their rows in alarm."""
+    return judge_present("", first | second, judged).load
 
 
 # Levels of a curve.
