@@ -588,3 +588,22 @@ def done_with(made):
     """Return a rule that rings hardly ever."""
     limit = replace(made.limit, value=1e4)
     return replace(made, rule=made.rule.with_limit(1e4), limit=limit)
+
+
+def test_a_rule_for_telemetry_is_made_again_from_exports(home):
+    rows = readings(4 * DAY, 3)
+    rows[3000:3030, 2] = np.nan
+    for k in range(4):
+        part = slice(k * DAY, (k + 1) * DAY)
+        write_table(
+            home / "exports" / f"{k}.csv", N_TRAIN + N_TEST + k * DAY, rows[part]
+        )
+        os.utime(home / "exports" / f"{k}.csv", (1e9, 1e9))
+    words = ("--folder", "exports", "--state", "watch.db")
+    done("watch", "rule", *words, "--exit-zero")
+    text = done("recommission", "watch.db", "--last", "3d", "--out", "again")
+    assert "made on 3.0 attack-free days for 6/day,1%" in text
+    again = read_rule(home / "again")
+    assert again.origin.saved_detector.path == "detector.npz"
+    assert again.origin.ends - again.origin.begins == 3 * DAY * 60 - 60
+    done("apply", "again", "exports", "--out", "out", code=0)

@@ -31,13 +31,15 @@ from sightline.text import (
     names,
     plural,
     share,
+    span_s,
 )
 
 if TYPE_CHECKING:
     from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
+    from sightline.operation.recommission import Recommissioned
     from sightline.rules.commission import Commissioning
-    from sightline.rules.judging import CommissioningFacts
+    from sightline.rules.judging import CommissioningFacts, RuleChoice
     from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
@@ -387,10 +389,8 @@ def _write_commissioning(
     """
     from sightline.files import staged_folder
     from sightline.report.print_figures import write_rule_figure
-    from sightline.rules.episodes import Episode
     from sightline.rules.file import write_rule, write_script
     from sightline.show.rules import rule_rows
-    from sightline.storage.companions import write_review_list
 
     notes = []
     if (out / "rule.st").exists():
@@ -398,16 +398,7 @@ def _write_commissioning(
     with staged_folder(out) as folder:
         rows = list(rule_rows(made.facts))
         _write_csv(folder / "rules.csv", rows, list(rows[0]))
-        choice = made.facts.choice
-        episodes = [
-            Episode(start=one.rows[0], stop=one.rows[1], peak=one.peak, tags=one.tags)
-            for one in (choice.episodes if choice else ())
-            if one.rows is not None
-        ]
-        if episodes:
-            if (out / REVIEW).exists():
-                shutil.copyfile(out / REVIEW, folder / REVIEW)
-            write_review_list(episodes, record, folder / REVIEW)
+        _write_review(made.facts.choice, record, out, folder)
         saved = None
         if not made.has_rule:
             detector = None
@@ -454,6 +445,142 @@ def commissioning_tables(facts: "CommissioningFacts") -> list[RenderableType]:
         *with_legend(use_table(facts)),
         *(Text(line) for line in chosen_sentences(facts, rates)),
     ]
+
+
+# --- Recommission ---------------------------------------------------------------------
+
+
+def recommission_command(
+    state: Annotated[Path, Argument(help="SQLite file of `sightline watch`.")],
+    out: Annotated[Path, Option("--out", help="Folder for the new rule.")],
+    last: Annotated[
+        str, Option(metavar="TIME", help="Watched time that sets the limit: 28d, 72h.")
+    ] = "28d",
+    folder: Annotated[
+        Path | None, Option(help="The exports, if not those that the watch reads.")
+    ] = None,
+    rule: Annotated[
+        Path | None, Option(help="The rule in use, if it lies elsewhere now.")
+    ] = None,
+    detector: Annotated[
+        Path | None, Option(help="Its saved detector, if it lies elsewhere now.")
+    ] = None,
+    incidents: _Incidents = None,
+    reference: Annotated[
+        str,
+        Option(help="Means and covariance: of the rule, or of the commissioning rows."),
+    ] = "rule",
+    overwrite: _Overwrite = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make the rule of a watch again, on the last days that it has watched.
+
+    The new rule has the kind and the budget of the rule in use. Outages, alarms that
+    were acknowledged as real or maintenance, and unexplained episodes are left out;
+    alarms acknowledged as false are not. Both rules are shown on the same rows, and
+    nothing is put into use: the last line is the command that does. OUT gets rule.json,
+    with the rules before it, rule.py, the detector and review.csv. Without a rule to
+    take the exit code is 4.
+
+    \b
+    Examples:
+      sightline recommission watch.db --last 28d --out rule-2
+      sightline recommission watch.db --out rule-2 --incidents rule-2/review.csv
+    """
+    from sightline.operation.recommission import recommission
+    from sightline.show.rules import DRIFT, same_rows_table
+    from sightline.show.table import RecordTable
+    from sightline.show.terminal import with_legend
+
+    if reference not in ("rule", "commissioning"):
+        raise BadParameter("--reference is rule or commissioning.")
+    try:
+        last_s = span_s(last)
+    except ValueError as error:
+        raise BadParameter(f"--last: {error}") from None
+    with door(debug=debug, writes=[out]):
+        _check_free(out, "rule.json", overwrite=overwrite)
+        with progress_bar(state.name) as advance:
+            again = recommission(
+                state,
+                last_s=last_s,
+                folder=folder,
+                rule=rule,
+                detector=detector,
+                incidents=incidents,
+                reference=reference,  # type: ignore[arg-type]
+                progress=advance,
+            )
+            written = _write_again(again, out)
+        screen = console()
+        tables = [same_rows_table(again.rows)]
+        moved = again.drift.moved[:_MOST_TAGS]
+        for part in with_legend(tables[0]):
+            screen.print(part)
+        if moved:
+            title = "Tags that have moved since the rule in use was made"
+            for part in with_legend(RecordTable(title, DRIFT, moved)):
+                screen.print(part)
+        notes = [
+            f"The new rule was made on {again.days:.1f} attack-free days for "
+            f"{again.made.rule.budget}.",
+            *again.notices,
+        ]
+        for note in notes:
+            screen.print(f"- {note}", soft_wrap=True)
+        if written:
+            screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+        screen.print(again.sentence, soft_wrap=True)
+        if again.choice.outcome.has_rule:
+            screen.print(
+                "The rule in use stays in use. To take the new one: sightline watch "
+                f"{out} --folder {again.folder} --state {state}",
+                soft_wrap=True,
+            )
+            return
+        steps = (
+            f"decide each row of {out / REVIEW}, then add --incidents {out / REVIEW}"
+        )
+        if REVIEW not in written:
+            steps = "train a detector again on later rows: sightline start, run"
+        screen.print(f"No rule was written. Next: {steps}.", soft_wrap=True)
+    raise Exit(NO_DECISION)
+
+
+def _write_again(again: "Recommissioned", out: Path) -> list[str]:
+    """Write all files, or none; return their names."""
+    from sightline.files import staged_folder
+    from sightline.rules.file import write_rule, write_script
+
+    with staged_folder(out) as folder:
+        _write_review(again.choice, again.stream, out, folder)
+        if again.choice.outcome.has_rule:
+            saved = None
+            if again.detector is not None:
+                saved = folder / DETECTOR_FILE
+                shutil.copyfile(again.detector, saved)
+            write_rule(again.made, folder / "rule.json", detector=saved)
+            write_script(folder / "rule.py")
+        return sorted(path.name for path in folder.iterdir())
+
+
+def _write_review(
+    choice: "RuleChoice | None", record: "ResidualStream", out: Path, folder: Path
+) -> None:
+    """Write the episodes that were left out; what was decided of them is kept."""
+    from sightline.rules.episodes import Episode
+    from sightline.storage.companions import write_review_list
+
+    episodes = [
+        Episode(start=one.rows[0], stop=one.rows[1], peak=one.peak, tags=one.tags)
+        for one in (choice.episodes if choice else ())
+        if one.rows is not None
+    ]
+    if not episodes:
+        return
+    if (out / REVIEW).exists():
+        shutil.copyfile(out / REVIEW, folder / REVIEW)
+    write_review_list(episodes, record, folder / REVIEW)
 
 
 # --- Apply ----------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.energy import leading_channels
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
 from sightline.rules.judging import (
+    IN_USE,
     ChoiceOutcome,
     CommissioningFacts,
     JudgedRows,
@@ -77,8 +78,6 @@ SIGHT_RANGE: Final = 100.0
 MOST_COST: Final = 2.0
 # Attacks that are named before the rest is counted.
 MOST_NAMED: Final = 8
-# The rule in use that was given, as tables call it.
-IN_USE: Final = "in use"
 PRESENT_WORDS = {
     "p99": "the p99 rule",
     "own": "your own rule",
@@ -406,15 +405,18 @@ def places_of(period: AttackFreePeriod) -> Floats:
 
 
 def lines_of(
-    stream: ResidualStream,
+    ranges: Floats,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
     limits_with: Mapping[str, float],
 ) -> tuple[RuleLine, ...]:
-    """Return what speaks for each rule; the detector's own score is never chosen."""
+    """Return what speaks for each rule; the detector's own score is never chosen.
+
+    `ranges` are those of the tags; see `ranges_of`.
+    """
     names = [name for name, made in rules.items() if not made.rule.needs_score]
     chances = chances_kept(maker, names)
-    places, ranges = places_of(maker.fitting.period), ranges_of(stream)
+    places = places_of(maker.fitting.period)
     lines = []
     for name in names:
         made = rules[name]
@@ -556,14 +558,18 @@ def is_affordable(load: AlarmLoad, budget: Budget) -> bool:
 
 
 def choose_set(
-    present: RuleOutcome, chosen: RuleOutcome, together: AlarmLoad, budget: Budget
+    present: RuleOutcome,
+    chosen: RuleOutcome,
+    together: AlarmLoad,
+    budget: Budget,
+    steps: tuple[float, float] | None = None,
 ) -> SetChoice:
     """Return whether to keep the rule in use, to add the chosen one, or to replace it.
 
-    It is replaced if nothing that it raises is lost, and something is gained or saved;
-    else the chosen one is added if it gains something and both together cost at most
-    `MOST_COST` budgets. A rule in use that costs more gives way all the same, and what
-    is lost is said first.
+    It is replaced if nothing that it raises is lost, and something is gained or saved,
+    or smaller steps are seen; else the chosen one is added if it gains something and
+    both together cost at most `MOST_COST` budgets. A rule in use that costs more gives
+    way all the same, and what is lost is said first.
 
     Parameters
     ----------
@@ -573,6 +579,8 @@ def choose_set(
         What both cost together.
     budget : Budget
         Alarms a day and share of time.
+    steps : pair of float, optional
+        The smallest lasting step that the rule in use and the chosen one see.
     """
     before, after = present.attacks.which, chosen.attacks.which
     lost = tuple(one for one in before if one not in after)
@@ -584,8 +592,9 @@ def choose_set(
     saves = costs[0] != costs[1] and all(b <= a for a, b in zip(*costs, strict=True))
     fits = [is_affordable(load, budget) for load in (present.load, chosen.load)]
     words, name = PRESENT_WORDS[present.name], f"rule {chosen.name!r}"
-    action = SetAction.KEEP
-    if not lost and (saves or (fits[1] and (gained or not fits[0]))):
+    ratio = 1.0 if steps is None else steps[1] / max(steps[0], 1e-12)
+    action, sees = SetAction.KEEP, gained or not fits[0] or ratio < 1 / MOVES
+    if not lost and (saves or (fits[1] and sees)):
         action = SetAction.REPLACE
         what = f"nothing that is raised now is lost{_also(' and', gained, 'gained')}"
         if not chosen.attacks.n_attacks:
@@ -621,6 +630,11 @@ def choose_set(
         elif not chosen.attacks.n_attacks:
             why = "no attack is known, and it would save nothing"
         sentence = f"Keep {words} rather than {name}: {why}."
+    if steps is not None and not 1 / MOVES <= ratio <= MOVES:
+        sentence += (
+            f" The smallest lasting step that {name} sees is {steps[1]:.3g} spreads, "
+            f"that of {words} {steps[0]:.3g}."
+        )
     return SetChoice(
         action=action, lost=lost, gained=gained, together=together, sentence=sentence
     )

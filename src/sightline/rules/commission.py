@@ -23,7 +23,6 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
 from sightline.rules.choose import (
-    IN_USE,
     MOST_FAR,
     ROUNDS,
     advice,
@@ -32,6 +31,7 @@ from sightline.rules.choose import (
     choose_set,
     far_outside,
     lines_of,
+    ranges_of,
     rows_of,
 )
 from sightline.rules.judging import (
@@ -43,6 +43,7 @@ from sightline.rules.judging import (
     SetAside,
     cost_together,
     curve_of,
+    judge_in_use,
     judge_present,
     judge_rule,
     limit_in_hindsight,
@@ -589,7 +590,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     everything, limits_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
     if settings.choose is None and not basis.parts:
-        maker, episodes, far_share = _without_episodes(maker)
+        maker, episodes, far_share = without_episodes(maker)
     if maker is not everything:
         limits_with = {name: everything.make(name).rule.limit for name in wanted}
     calm = maker.fitting.period
@@ -597,7 +598,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     choice, chosen = None, settings.choose
     if chosen is None:
         candidates = {name: rules[name] for name in family}
-        lines = lines_of(stream, maker, candidates, limits_with)
+        lines = lines_of(ranges_of(stream), maker, candidates, limits_with)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
@@ -609,7 +610,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         row = next(row for row in table if row.name == chosen)
         choice = after_later_rows(choice, row, settings.budget)
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
-    if episodes:
+    if episodes and not far_share:
         notes.append(
             f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out "
             "of the commissioning rows."
@@ -666,15 +667,7 @@ def _in_use(basis: Basis, rule: Rule) -> tuple[Bools, RuleOutcome]:
     rows = kept_rows(raw_rows(stream.test), np.arange(basis.test.n_rows) >= basis.split)
     score = None if stream.score is None else stream.score[basis.split :]
     run = rule.run(rows, breaks=judged.breaks, score=score)
-    outcome = RuleOutcome(
-        name=IN_USE,
-        limit=rule.limit,
-        load=judged.load(
-            run.episodes, rule.delays, run.exceeds, run.n_out > 0, run.standing
-        ),
-        attacks=judged.use(run.episodes),
-    )
-    return run.episodes.rows | run.standing, outcome
+    return run.episodes.rows | run.standing, judge_in_use(run, judged)
 
 
 def _named(settings: CommissionSettings) -> tuple[str, ...]:
@@ -682,7 +675,7 @@ def _named(settings: CommissionSettings) -> tuple[str, ...]:
     return () if settings.choose is None else (settings.choose,)
 
 
-def _without_episodes(
+def without_episodes(
     maker: RuleMaker,
 ) -> tuple[RuleMaker, list[SetAside], float]:
     """Return what makes rules without unexplained episodes, these, and their share.
@@ -691,7 +684,7 @@ def _without_episodes(
     a share. Limits are set again after each round, so that what hid behind the
     strongest is seen too.
     """
-    whole, found = maker.fitting.period, []
+    whole, found, far_share = maker.fitting.period, [], 0.0
     numbers = np.arange(whole.n_rows)
     left_out = np.zeros(whole.n_rows, np.bool_)
     first = maker
@@ -707,13 +700,14 @@ def _without_episodes(
             for one in episodes
         ]
         if left_out.mean() > MOST_FAR:
-            return first, [], float(left_out.mean())
+            maker, far_share = first, float(left_out.mean())
+            break
         fitting = maker.fitting
         names = [member.name for member in fitting.members]
         again = Fitting(fitting.normal, names, whole.without(left_out))
         maker = RuleMaker(again, maker.budget, maker.delays)
     placed = [_placed(one, whole) for one in sorted(found, key=lambda one: one.start)]
-    return maker, placed, 0.0
+    return maker, placed, far_share
 
 
 def _placed(one: SetAside, period: AttackFreePeriod) -> SetAside:
@@ -722,6 +716,20 @@ def _placed(one: SetAside, period: AttackFreePeriod) -> SetAside:
     if first is None or last is None:
         return one
     return replace(one, rows=(first, last + 1), begins=begins)
+
+
+def check_enough(period: AttackFreePeriod, budget: Budget) -> None:
+    """Raise unless a budget allows enough alarms in some rows to set a limit."""
+    if budget.per_day * period.days >= LEAST_ALARMS:
+        return
+    hours = (LEAST_ALARMS / budget.per_day - period.days) * 24
+    least = np.ceil(LEAST_ALARMS / period.days) if period.days else np.inf
+    other = f", or allow at least {least:.0f} alarms a day"
+    raise StreamError(
+        f"{24 * period.days:.1f} attack-free hours are too few to set a limit for "
+        f"{budget}: {hours:.1f} hours are missing"
+        f"{other if least <= MOST_PER_DAY else ''}."
+    )
 
 
 def _maker(
@@ -747,16 +755,7 @@ def _maker(
         period = basis.period(
             with_calibration=with_calibration, with_train=settings.train
         )
-        budget = settings.budget
-        if budget.per_day * period.days < LEAST_ALARMS:
-            hours = (LEAST_ALARMS / budget.per_day - period.days) * 24
-            least = np.ceil(LEAST_ALARMS / period.days) if period.days else np.inf
-            other = f", or allow at least {least:.0f} alarms a day"
-            raise StreamError(
-                f"{24 * period.days:.1f} attack-free hours are too few to set a limit "
-                f"for {budget}: {hours:.1f} hours are missing"
-                f"{other if least <= MOST_PER_DAY else ''}."
-            )
+        check_enough(period, settings.budget)
         normal = basis.normal
         if settings.reference == "commissioning":
             normal = refitted(normal, period.rows)

@@ -24,6 +24,9 @@ from sightline.metrics.alarm_load import (
 from sightline.rules.limits import Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
 
+# The rule in use that was given, as tables call it.
+IN_USE: Final = "in use"
+
 
 class Kept(StrEnum):
     """What became of a promise.
@@ -360,7 +363,7 @@ class ChoiceOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SetAside:
-    """An unexplained episode that was left out of the commissioning rows.
+    """An unexplained episode among commissioning rows.
 
     Parameters
     ----------
@@ -439,7 +442,8 @@ class RuleChoice:
     lines : tuple of RuleLine
         What speaks for each rule.
     episodes : tuple of SetAside
-        Unexplained episodes that were left out of the commissioning rows.
+        Unexplained episodes that were left out of the commissioning rows, or that are
+        too many to be left out.
     """
 
     outcome: ChoiceOutcome
@@ -556,6 +560,18 @@ class CommissioningFacts:
     def row(self, name: str) -> RuleOutcome:
         """Return the row of a rule."""
         return next(row for row in self.table if row.name == name)
+
+
+def judge_in_use(run: RuleRun, judged: JudgedRows) -> RuleOutcome:
+    """Return how the rule in use did on judged rows, whatever it promised."""
+    return RuleOutcome(
+        name=IN_USE,
+        limit=run.rule.limit,
+        load=judged.load(
+            run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+        ),
+        attacks=judged.use(run.episodes),
+    )
 
 
 def cost_together(first: Bools, second: Bools, judged: JudgedRows) -> AlarmLoad:

@@ -332,6 +332,29 @@ class Telemetry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlierRule:
+    """A rule in whose place this one was made.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    limit : float
+        Its limit.
+    sha256 : str
+        Digest of its file.
+    begins, ends : float, optional
+        Time of its first commissioning row, and of the last before the split.
+    """
+
+    name: str
+    limit: float
+    sha256: str
+    begins: float | None = None
+    ends: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where a rule comes from.
 
@@ -358,6 +381,8 @@ class Origin:
         The detector's file.
     advice : str
         The decision on this stream, and what came true, when the rule was made.
+    history : tuple of EarlierRule
+        The rules before it, the first one first; see `sightline recommission`.
     """
 
     stream: str
@@ -372,6 +397,7 @@ class Origin:
     telemetry: Telemetry = Telemetry()
     saved_detector: SavedDetector | None = None
     advice: str = ""
+    history: tuple[EarlierRule, ...] = ()
 
 
 def raw_rows(rows: Rows) -> Rows:
