@@ -387,7 +387,9 @@ def _write_commissioning(
 
     `record` is the stream that commissions.
     """
+    from sightline.detectors import load_detector
     from sightline.files import staged_folder
+    from sightline.operation.telemetry import with_forecast
     from sightline.report.print_figures import write_rule_figure
     from sightline.rules.file import write_rule, write_script
     from sightline.show.rules import rule_rows
@@ -411,7 +413,10 @@ def _write_commissioning(
             saved = folder / DETECTOR_FILE
             shutil.copyfile(detector, saved)
         if made.has_rule:
-            write_rule(made, folder / "rule.json", detector=saved)
+            ready = made.deployed()
+            if saved is not None:
+                ready = with_forecast(ready, load_detector(saved))
+            write_rule(ready, folder / "rule.json", detector=saved)
             write_script(folder / "rule.py")
         if not write_rule_figure(made.facts, folder):
             notes.append("curve.svg was not written: no attack is among judged rows.")

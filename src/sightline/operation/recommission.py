@@ -425,7 +425,7 @@ def _made_again(
             f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out."
         )
     return Recommissioned(
-        made=replace(made, origin=new_origin),
+        made=replace(made, origin=new_origin, forecast=before.forecast),
         rows=rows,
         choice=choice,
         set_choice=set_choice,

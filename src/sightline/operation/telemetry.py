@@ -37,6 +37,7 @@ from sightline.data.validity import (
     spans,
 )
 from sightline.detectors import LearnedDetector, load_detector
+from sightline.detectors.baselines import Baseline
 from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
 from sightline.files import reading
@@ -101,6 +102,23 @@ def detector_of(
             "since: commission again with this one."
         )
     return load_detector(path)
+
+
+def with_forecast(made: MadeRule, detector: LearnedDetector) -> MadeRule:
+    """Return a rule with the forecast of its detector, where that is a linear one.
+
+    It has none where rows of the rule are made of several measured ones.
+    """
+    known = telemetry_of(made)
+    tags = tuple(detector.channels or ())
+    hold_s = np.array([known.holds.get(tag, HOLD_S) for tag in tags])
+    found = None
+    if isinstance(detector, Baseline) and known.step_s == made.rule.step_s:
+        found = detector.forecast(hold_s)
+    channels = [channel.name for channel in made.rule.channels]
+    if found is None or [found.tags[k] for k in found.kept] != channels:
+        return made
+    return replace(made, forecast=found)
 
 
 def exports_in(folder: Path) -> list[Path]:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.linear_forecast import LinearForecast
 from sightline.data.row_tables import JoinedRows, Rows, kept_rows, read_on_grid
 from sightline.data.segments import run_bounds
 from sightline.metrics.alarm_load import DAY_S, Delays
@@ -367,12 +368,15 @@ class MadeRule(Shown):
         How many alarms it will make.
     origin : Origin, optional
         Where it comes from; see `Commissioning.deployed`.
+    forecast : LinearForecast, optional
+        What makes its rows of telemetry, where that is linear.
     """
 
     rule: Rule
     limit: Limit
     promise: Promise
     origin: Origin | None = None
+    forecast: LinearForecast | None = None
 
     def _line(self) -> str:
         promised = f"promises {per_day(self.promise.per_day)} alarms a day"

@@ -379,10 +379,10 @@ class Origin:
         How recordings are prepared for the detector.
     saved_detector : SavedDetector, optional
         The detector's file.
-    advice : str
-        The decision on this stream, and what came true, when the rule was made.
     history : tuple of EarlierRule
         The rules before it, the first one first; see `sightline recommission`.
+    advice : str
+        The decision on this stream, and what came true, when the rule was made.
     """
 
     stream: str
@@ -396,8 +396,8 @@ class Origin:
     calm: tuple[CalmChannel, ...] = ()
     telemetry: Telemetry = Telemetry()
     saved_detector: SavedDetector | None = None
-    advice: str = ""
     history: tuple[EarlierRule, ...] = ()
+    advice: str = ""
 
 
 def raw_rows(rows: Rows) -> Rows:
