@@ -88,6 +88,13 @@ EPISODE = SetAside(start=10, stop=20, peak=9.0)
             "between 4.8 and 7.2 alarms a day the limit of 'energy' changes 84-fold",
         ),
         (
+            [line("energy", guard=84.0)],
+            {},
+            ChoiceOutcome.REVIEW_FIRST,
+            "if 60 s more before and after each attack are left out, the limit of "
+            "'energy' changes 84-fold",
+        ),
+        (
             [line("energy", limit_with=4.0)],
             {"episodes": (EPISODE,)},
             ChoiceOutcome.REVIEW_FIRST,

@@ -30,7 +30,7 @@ from sightline.rules.judging import (
     SetChoice,
     run_family,
 )
-from sightline.rules.limits import LEAST_ALARMS, MOST_SWING, SWING, Budget, clusters_of
+from sightline.rules.limits import LEAST_ALARMS, SWING, Budget, clusters_of
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.rule import LinearView, Memory, Rule, View
 from sightline.text import (
@@ -66,6 +66,8 @@ FAR: Final = 5.0
 # unless such episodes hold more than this share of the rows: then nothing is left out.
 MOST_FAR: Final = 0.05
 ROUNDS: Final = 3
+# So much more time around attacks must not decide.
+GUARD_S: Final = 60.0
 # Leaving episodes out is a question to people if a limit moves by more than this.
 MOVES: Final = 1.2
 # Sight: steps of this length, at so many places, each with so many rows before it.
@@ -409,10 +411,12 @@ def lines_of(
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
     limits_with: Mapping[str, float],
+    limits_guarded: Mapping[str, float] | None = None,
 ) -> tuple[RuleLine, ...]:
     """Return what speaks for each rule; the detector's own score is never chosen.
 
-    `ranges` are those of the tags; see `ranges_of`.
+    `ranges` are those of the tags (`ranges_of`); `limits_guarded` the limits without
+    `GUARD_S` around attacks, where these hold rows that are used.
     """
     names = [name for name, made in rules.items() if not made.rule.needs_score]
     chances = chances_kept(maker, names)
@@ -420,6 +424,7 @@ def lines_of(
     lines = []
     for name in names:
         made = rules[name]
+        ratio = made.rule.limit / (limits_guarded or {}).get(name, made.rule.limit)
         sight, step = sight_of(made.rule, maker.fitting, places, ranges)
         lines.append(
             RuleLine(
@@ -430,6 +435,7 @@ def lines_of(
                 sight=sight,
                 step=min(step, 1e12),
                 swing=min(made.limit.swing or 1.0, 1e12),
+                guard=min(max(ratio, 1 / ratio), 1e12),
             )
         )
     return tuple(lines)
@@ -460,7 +466,7 @@ def choose_rule(
     """
     least = min(line.step for line in lines)
     fit = [line for line in lines if line.sight > 0 and least <= MOST_STEP]
-    firm = [line for line in fit if line.swing <= MOST_SWING]
+    firm = [line for line in fit if line.is_firm]
     best = _best(firm or fit or lines)
 
     def choice(outcome: ChoiceOutcome, sentence: str) -> RuleChoice:
@@ -492,6 +498,13 @@ def choose_rule(
             ChoiceOutcome.REVIEW_FIRST,
             "The commissioning rows have no common normal: episodes far outside hold "
             f"{share(far_share, 1)} of the time. Look at them first.",
+        )
+    if not firm and best.guard > best.swing:
+        return choice(
+            ChoiceOutcome.REVIEW_FIRST,
+            f"The labels decide: if {GUARD_S:.0f} s more before and after each attack "
+            f"are left out, the limit of {best.name!r} changes {best.guard:.3g}-fold. "
+            "Check when attacks begin and end, or state the slop of their labels.",
         )
     if not firm:
         low, high = (f"{number(end * budget.per_day)}" for end in SWING)

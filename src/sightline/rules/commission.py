@@ -23,6 +23,7 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
 from sightline.parallel import threads
 from sightline.rules.choose import (
+    GUARD_S,
     MOST_FAR,
     ROUNDS,
     advice,
@@ -598,7 +599,13 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     choice, chosen = None, settings.choose
     if chosen is None:
         candidates = {name: rules[name] for name in family}
-        lines = lines_of(ranges_of(stream), maker, candidates, limits_with)
+        lines = lines_of(
+            ranges_of(stream),
+            maker,
+            candidates,
+            limits_with,
+            _limits_guarded(basis, maker, tuple(candidates)),
+        )
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
@@ -673,6 +680,35 @@ def _in_use(basis: Basis, rule: Rule) -> tuple[Bools, RuleOutcome]:
 def _named(settings: CommissionSettings) -> tuple[str, ...]:
     """Return the rule that a user chose, if any."""
     return () if settings.choose is None else (settings.choose,)
+
+
+def _limits_guarded(
+    basis: Basis, maker: RuleMaker, names: Sequence[str]
+) -> dict[str, float]:
+    """Return limits without `GUARD_S` around attacks; empty if no such row is used."""
+    period, near = maker.fitting.period, np.zeros(basis.test.n_rows, np.bool_)
+    if basis.elsewhere is not None:
+        return {}
+    margin = int(np.ceil(GUARD_S / basis.step_s))
+    for attack in basis.test.attacks:
+        near[max(attack.start - margin, 0) : attack.stop + margin] = True
+    left_out = np.concatenate(
+        [
+            np.zeros(one.rows.n_rows, np.bool_)
+            if one.index is None
+            else near[one.index]
+            for one in period.tables
+        ]
+    )
+    rest = period.without(left_out)
+    if not left_out.any() or maker.budget.per_day * rest.days < LEAST_ALARMS:
+        return {}
+    fitting = maker.fitting
+    members = [member.name for member in fitting.members]
+    again = RuleMaker(
+        Fitting(fitting.normal, members, rest), maker.budget, maker.delays
+    )
+    return {name: again.make(name).rule.limit for name in names}
 
 
 def without_episodes(

@@ -21,7 +21,7 @@ from sightline.metrics.alarm_load import (
     counted,
     episodes_of,
 )
-from sightline.rules.limits import Budget, Promise, Trace, set_limit
+from sightline.rules.limits import MOST_SWING, Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
 
 # The rule in use that was given, as tables call it.
@@ -411,6 +411,9 @@ class RuleLine:
         tags.
     swing : float
         By how much the largest peaks alone move its limit; see `Limit.swing`.
+    guard : float
+        By how much the limit changes if a minute more before and after each attack is
+        left out.
     """
 
     name: str
@@ -420,6 +423,12 @@ class RuleLine:
     sight: float
     step: float
     swing: float
+    guard: float = 1.0
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether its limit hangs neither on few peaks nor on seconds of labels."""
+        return max(self.swing, self.guard) <= MOST_SWING
 
     @property
     def value(self) -> float:
