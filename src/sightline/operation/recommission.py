@@ -8,7 +8,15 @@ from typing import Final, Literal
 import numpy as np
 
 from sightline._version import __version__
-from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Floats, Ints, Labels
+from sightline.data.arrays import (
+    ATTACK,
+    IGNORED,
+    NORMAL,
+    Bools,
+    Floats,
+    Ints,
+    Labels,
+)
 from sightline.data.row_tables import Rows
 from sightline.data.segments import Attack, breaks_from_time, rows_within
 from sightline.data.stream import NORMAL_KEY, ResidualStream
@@ -37,7 +45,12 @@ from sightline.rules.choose import (
     ranges_of,
     sight_of,
 )
-from sightline.rules.commission import check_enough, part_of_test, without_episodes
+from sightline.rules.commission import (
+    check_enough,
+    left_out_words,
+    part_of_test,
+    without_episodes,
+)
 from sightline.rules.file import RULE_FILE, file_digest
 from sightline.rules.judging import (
     IN_USE,
@@ -49,12 +62,14 @@ from sightline.rules.judging import (
     cost_together,
     judge_in_use,
 )
-from sightline.rules.limits import Limit, Promise
+from sightline.rules.limits import Budget, Limit, Promise
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.normal import (
     LEVEL_FLOOR,
+    CalmChannel,
     EarlierRule,
     Normal,
+    Origin,
     calm_channels,
     channels_of,
     normal_of,
@@ -63,7 +78,7 @@ from sightline.rules.normal import (
     stream_digest,
 )
 from sightline.rules.rule import LinearView, Rule, View
-from sightline.rules.scoring import score
+from sightline.rules.scoring import ScoredStream, score
 from sightline.storage import join_files, read_rule
 from sightline.text import counted
 
@@ -338,6 +353,62 @@ def _made_again(
     reference : {"rule", "commissioning"}
         See `recommission`.
     """
+    rule, then = before.rule, _calm_rows(before)
+    scored = score(stream)
+    is_free = scored.test.attack_free.for_alarms & (stream.labels == NORMAL)
+    whole = _maker(before, scored, is_free, reference)
+    maker, episodes, far_share = without_episodes(whole)
+    made, limits_with = maker.make(rule.name), {}
+    if maker is not whole:
+        limits_with = {rule.name: whole.make(rule.name).rule.limit}
+    ranges = ranges_of(stream)
+    lines = lines_of(ranges, maker, {rule.name: made}, limits_with)
+    budget, (line,) = maker.budget, lines
+    choice = choose_rule(lines, episodes, budget, stale=1.0, far_share=far_share)
+    for one in episodes:
+        if one.rows is not None and not far_share:
+            is_free[slice(*one.rows)] = False
+    test, step_s = scored.test, rule.step_s or 1.0
+    early = test.attack_free.margins[:, 0]
+    judged = JudgedRows.of(is_free, test.attacks, test.breaks, 0, step_s, early)
+    runs = [one.run(raw, breaks=judged.breaks) for one in (rule, made.rule)]
+    old, new = (judge_in_use(run, judged) for run in runs)
+    new = replace(new, name=rule.name)
+    places = places_of(whole.fitting.period)
+    sight, step = sight_of(rule, maker.fitting, places, ranges)
+    first, second = (run.episodes.rows | run.standing for run in runs)
+    together = cost_together(first, second, judged)
+    set_choice = choose_set(old, new, together, budget, (step, line.step))
+    calm = calm_channels(
+        [channel.channel for channel in then],
+        np.array([channel.mean for channel in then]),
+        maker.fitting.normal.spread,
+        [raw[is_free]],
+    )
+    advice = _sentence(choice, set_choice)
+    origin = _next_origin(before, digest, stream, calm, advice)
+    notes = []
+    if episodes and not far_share:
+        notes.append(f"{left_out_words(len(episodes))}.")
+    return Recommissioned(
+        made=replace(made, origin=origin, forecast=before.forecast),
+        rows=(
+            SameRows(name=IN_USE, step=step, sight=sight, outcome=old),
+            SameRows(name="new", step=line.step, sight=line.sight, outcome=new),
+        ),
+        choice=choice,
+        set_choice=set_choice,
+        stream=stream,
+        days=maker.fitting.period.days,
+        drift=drift_to(calm, then),
+        notices=tuple(notes),
+        detector=None,
+        folder=Path(),
+    )
+
+
+def _calm_rows(before: MadeRule) -> tuple[CalmChannel, ...]:
+    """Return how rows of a rule looked; raise if it cannot be made again."""
     rule, origin = before.rule, before.origin
     if origin is None or not origin.calm or rule.budget is None:
         raise StreamError(
@@ -349,92 +420,55 @@ def _made_again(
             "A rule of a score is not made again from exports: use `sightline "
             "commission`."
         )
-    scored = score(stream)
-    is_free = scored.test.attack_free.for_alarms & (stream.labels == NORMAL)
-    spread = np.array([channel.spread for channel in origin.calm])
+    return origin.calm
+
+
+def _maker(
+    before: MadeRule, scored: ScoredStream, is_free: Bools, reference: str
+) -> RuleMaker:
+    """Return what makes the rule again, on some rows of a stream."""
+    rule, budget = before.rule, before.rule.budget or Budget()
+    spread = np.array([channel.spread for channel in _calm_rows(before)])
     normal = replace(normal_of(scored.stream, scored.energies), spread=spread)
     if reference == "rule":
-        kept = {view.kind: view for view in rule.views}
         values = {name: getattr(normal, name) for name in _NORMAL_FIELDS}
-        normal = _ViewsKept(**values, views=kept)
-    table = part_of_test(stream, is_free, len(scored.test.attacks))
+        views = {view.kind: view for view in rule.views}
+        normal = _ViewsKept(**values, views=views)
+    table = part_of_test(scored.stream, is_free, len(scored.test.attacks))
     period = AttackFreePeriod(tables=(table,), step_s=rule.step_s or 1.0)
-    check_enough(period, rule.budget)
-    fitting = Fitting(normal, [member.name for member in rule.members], period)
-    whole = RuleMaker(fitting, rule.budget, rule.delays)
-    maker, episodes, far_share = without_episodes(whole)
-    made, limits_with = maker.make(rule.name), {}
-    if maker is not whole:
-        limits_with = {rule.name: whole.make(rule.name).rule.limit}
-    ranges = ranges_of(stream)
-    lines = lines_of(ranges, maker, {rule.name: made}, limits_with)
-    choice = choose_rule(lines, episodes, rule.budget, stale=1.0, far_share=far_share)
-    for one in episodes:
-        if one.rows is not None and not far_share:
-            is_free[slice(*one.rows)] = False
-    judged = JudgedRows.of(
-        is_free,
-        scored.test.attacks,
-        stream.test_breaks,
-        0,
-        period.step_s,
-        scored.test.attack_free.margins[:, 0],
-    )
-    runs = [one.run(raw, breaks=judged.breaks) for one in (rule, made.rule)]
-    old, new = (judge_in_use(run, judged) for run in runs)
-    new = replace(new, name=rule.name)
-    sight, step = sight_of(rule, maker.fitting, places_of(period), ranges)
-    rows = (
-        SameRows(name=IN_USE, step=step, sight=sight, outcome=old),
-        SameRows(name="new", step=lines[0].step, sight=lines[0].sight, outcome=new),
-    )
-    first, second = (run.episodes.rows | run.standing for run in runs)
-    set_choice = choose_set(
-        old,
-        new,
-        cost_together(first, second, judged),
-        rule.budget,
-        (step, lines[0].step),
-    )
-    time = stream.test_time
-    ends = (None, None) if time is None else (float(time[0]), float(time[-1]))
-    mean = np.array([channel.mean for channel in origin.calm])
-    names = [channel.channel for channel in origin.calm]
-    calm = calm_channels(names, mean, spread, [raw[is_free]])
+    check_enough(period, budget)
+    names = [member.name for member in rule.members]
+    return RuleMaker(Fitting(normal, names, period), budget, rule.delays)
+
+
+def _next_origin(
+    before: MadeRule,
+    digest: str,
+    stream: ResidualStream,
+    calm: tuple[CalmChannel, ...],
+    advice: str,
+) -> Origin | None:
+    """Return where the new rule comes from, with the rule in use in its history."""
+    origin, time = before.origin, stream.test_time
+    if origin is None or time is None:
+        return origin
     earlier = EarlierRule(
-        name=rule.name,
-        limit=rule.limit,
+        name=before.rule.name,
+        limit=before.rule.limit,
         sha256=digest,
         begins=origin.begins,
         ends=origin.ends,
     )
-    new_origin = replace(
+    return replace(
         origin,
         stream=stream.name,
         stream_sha256=stream_digest(stream),
         sightline=__version__,
-        begins=ends[0],
-        ends=ends[1],
+        begins=float(time[0]),
+        ends=float(time[-1]),
         calm=calm,
-        advice=_sentence(choice, set_choice),
+        advice=advice,
         history=(*origin.history, earlier),
-    )
-    notes = []
-    if episodes and not far_share:
-        notes.append(
-            f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out."
-        )
-    return Recommissioned(
-        made=replace(made, origin=new_origin, forecast=before.forecast),
-        rows=rows,
-        choice=choice,
-        set_choice=set_choice,
-        stream=stream,
-        days=maker.fitting.period.days,
-        drift=drift_to(calm, origin.calm),
-        notices=tuple(notes),
-        detector=None,
-        folder=Path(),
     )
 
 
@@ -514,7 +548,7 @@ def _tables(folder: Path, files: Mapping[str, SeenFile], last_s: float) -> list[
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Residuals:
+class _SeenResiduals:
     """Residuals that a watch has seen; nan where a tag has no value."""
 
     time: Floats
@@ -523,7 +557,7 @@ class _Residuals:
     labels: Labels
     timezone: str | None
 
-    def last(self, n_rows: int) -> "_Residuals":
+    def last(self, n_rows: int) -> "_SeenResiduals":
         """Return the last rows."""
         first = max(len(self.time) - n_rows, 0)
         return replace(
@@ -588,13 +622,13 @@ def _measured(
     made: MadeRule,
     model: LearnedDetector,
     progress: Progress,
-) -> tuple[_Residuals, list[str]]:
+) -> tuple[_SeenResiduals, list[str]]:
     """Return the residuals of exports of telemetry, and notices."""
     recording, notices = read_telemetry(tables, made, model, progress=progress)
     rows = rule_rows(recording, made, model, progress=progress)
     if rows.time is None:
         raise FileError("The exports have no time stamps.")
-    residuals = _Residuals(
+    residuals = _SeenResiduals(
         time=rows.time,
         values=np.asarray(rows.values, np.float64),
         breaks=rows.breaks,
@@ -606,7 +640,7 @@ def _measured(
 
 def _read_residuals(
     tables: Sequence[Path], folder: Path, made: MadeRule
-) -> tuple[_Residuals, list[str]]:
+) -> tuple[_SeenResiduals, list[str]]:
     """Return tables of residuals, without rows that lack half of them or more."""
     settings, step_s = export_settings(folder, made), made.rule.step_s or 1.0
     channels = [channel.name for channel in made.rule.channels]
@@ -618,7 +652,7 @@ def _read_residuals(
     rows = np.concatenate([part.rows for part in parts])
     order = in_order(time)
     order = order[2 * np.isnan(rows[order]).sum(axis=1) < rows.shape[1]]
-    residuals = _Residuals(
+    residuals = _SeenResiduals(
         time=time[order],
         values=rows[order],
         breaks=breaks_from_time(time[order], step_s),

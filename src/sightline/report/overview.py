@@ -186,29 +186,8 @@ def advised(entry: Entry) -> Advised:
             why = "Evaluate again with a budget of false alarms (--budget 6/day,1%)."
         return Advised(heading=heading, text=f"{why} {withheld}".strip())
     present, chosen = facts.present[-1], facts.row(facts.chosen)
-    words, choice = PRESENT_WORDS[present.name], facts.choice
-    heading, is_advised = f"Rules for {entry.label}", False
-    role = "instead"
-    if choice is not None:
-        in_set = facts.set_choice
-        action = SetAction.REPLACE if in_set is None else in_set.action
-        is_advised = choice.outcome is ChoiceOutcome.TAKE and (
-            action is not SetAction.KEEP
-        )
-        role = "added" if action is SetAction.ADD else role
-        what = {
-            SetAction.KEEP: f"Keep {words}",
-            SetAction.ADD: f"Add rule {chosen.name!r}",
-            SetAction.REPLACE: f"Take rule {chosen.name!r}",
-        }[action]
-        heading = {
-            ChoiceOutcome.TAKE: f"{what} for {entry.label}",
-            ChoiceOutcome.CONDITIONS: f"{what} for {entry.label}, with conditions"
-            if action is not SetAction.KEEP
-            else f"{what} for {entry.label}",
-            ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
-            ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
-        }[choice.outcome]
+    words = PRESENT_WORDS[present.name]
+    heading, role = _what_to_do(entry, facts, words)
     if not facts.judged_days:
         return Advised(heading=heading, text=rule_advice(evaluation))
     caveats = [withheld]
@@ -226,13 +205,37 @@ def advised(entry: Entry) -> Advised:
         text=rule_advice(evaluation),
         rules=(
             ("now", words.removeprefix("the "), present),
-            (role if is_advised else "compared", f"rule {chosen.name!r}", chosen),
+            (role, f"rule {chosen.name!r}", chosen),
         ),
         basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
         f"later attack-free days{later}.",
         caveat=" ".join(filter(None, caveats)),
-        command=commission_command(entry) if is_advised else "",
+        command=commission_command(entry) if role != "compared" else "",
     )
+
+
+def _what_to_do(
+    entry: Entry, facts: CommissioningFacts, in_use: str
+) -> tuple[str, str]:
+    """Return the decision as a heading, and the role of the chosen rule in it."""
+    if facts.choice is None:
+        return f"Rules for {entry.label}", "compared"
+    outcome, in_set = facts.choice.outcome, facts.set_choice
+    if not outcome.has_rule:
+        return {
+            ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
+            ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
+        }[outcome], "compared"
+    action = SetAction.REPLACE if in_set is None else in_set.action
+    if action is SetAction.KEEP:
+        return f"Keep {in_use} for {entry.label}", "compared"
+    verb, role = "Take", "instead"
+    if action is SetAction.ADD:
+        verb, role = "Add", "added"
+    heading = f"{verb} rule {facts.chosen!r} for {entry.label}"
+    if outcome is ChoiceOutcome.TAKE:
+        return heading, role
+    return f"{heading}, with conditions", "compared"
 
 
 def commission_command(entry: Entry) -> str:

@@ -499,21 +499,8 @@ def choose_rule(
             "The commissioning rows have no common normal: episodes far outside hold "
             f"{share(far_share, 1)} of the time. Look at them first.",
         )
-    if not firm and best.guard > best.swing:
-        return choice(
-            ChoiceOutcome.REVIEW_FIRST,
-            f"The labels decide: if {GUARD_S:.0f} s more before and after each attack "
-            f"are left out, the limit of {best.name!r} changes {best.guard:.3g}-fold. "
-            "Check when attacks begin and end, or state the slop of their labels.",
-        )
     if not firm:
-        low, high = (f"{number(end * budget.per_day)}" for end in SWING)
-        return choice(
-            ChoiceOutcome.REVIEW_FIRST,
-            f"A few peaks decide: between {low} and {high} alarms a day the limit of "
-            f"{best.name!r} changes {best.swing:.3g}-fold. Look at the strongest "
-            "episodes first.",
-        )
+        return choice(ChoiceOutcome.REVIEW_FIRST, _why_not_firm(best, budget))
     moves = 1.0 if best.limit_with is None else best.limit_with / best.limit
     if best.name == USUAL:
         moves = moves**0.5  # an energy is a square
@@ -539,6 +526,22 @@ def choose_rule(
     return choice(
         ChoiceOutcome.TAKE,
         f"Take {text}: its chance to keep the budget is {share(best.chance_kept)}.",
+    )
+
+
+def _why_not_firm(line: RuleLine, budget: Budget) -> str:
+    """Return on what the limit of a rule hangs."""
+    if line.guard > line.swing:
+        return (
+            f"The labels decide: if {GUARD_S:.0f} s more before and after each attack "
+            f"are left out, the limit of {line.name!r} changes {line.guard:.3g}-fold. "
+            "Check when attacks begin and end, or state the slop of their labels."
+        )
+    low, high = (f"{number(end * budget.per_day)}" for end in SWING)
+    return (
+        f"A few peaks decide: between {low} and {high} alarms a day the limit of "
+        f"{line.name!r} changes {line.swing:.3g}-fold. Look at the strongest episodes "
+        "first."
     )
 
 
@@ -630,18 +633,7 @@ def choose_set(
             f"{load_words(present.load)}, more than {MOST_COST:.0f} budgets."
         )
     else:
-        why = "it would raise the same and save nothing"
-        if lost and gained:
-            why = (
-                f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
-                f"together make {load_words(together)}"
-            )
-        elif lost:
-            why = f"it would lose {_attacks(lost)} and gain nothing"
-        elif gained:
-            why = f"to gain {_attacks(gained)} it makes {load_words(chosen.load)}"
-        elif not chosen.attacks.n_attacks:
-            why = "no attack is known, and it would save nothing"
+        why = _why_kept(chosen, lost, gained, together)
         sentence = f"Keep {words} rather than {name}: {why}."
     if steps is not None and not 1 / MOVES <= ratio <= MOVES:
         sentence += (
@@ -651,6 +643,27 @@ def choose_set(
     return SetChoice(
         action=action, lost=lost, gained=gained, together=together, sentence=sentence
     )
+
+
+def _why_kept(
+    chosen: RuleOutcome,
+    lost: Sequence[str],
+    gained: Sequence[str],
+    together: AlarmLoad,
+) -> str:
+    """Return why the rule in use is kept."""
+    if lost and gained:
+        return (
+            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
+            f"together make {load_words(together)}"
+        )
+    if lost:
+        return f"it would lose {_attacks(lost)} and gain nothing"
+    if gained:
+        return f"to gain {_attacks(gained)} it makes {load_words(chosen.load)}"
+    if not chosen.attacks.n_attacks:
+        return "no attack is known, and it would save nothing"
+    return "it would raise the same and save nothing"
 
 
 def _attacks(ids: Sequence[str]) -> str:

@@ -580,12 +580,11 @@ def _try_repair(
 
 def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     """Make the rules of a family, and judge them."""
-    stream, test, judged = basis.stream, basis.test, basis.judged
+    stream, judged = basis.stream, basis.judged
     normal = replace(basis.normal, without=frozenset(settings.without))
     basis = replace(basis, normal=normal)
-    family = settings.family
-    if family is None:
-        family = default_rules(normal.has_stages, normal.is_one_sided)
+    usual = default_rules(normal.has_stages, normal.is_one_sided)
+    family = usual if settings.family is None else settings.family
     wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
     maker, uses_calibration = _maker(basis, wanted, settings)
     everything, limits_with, far_share = maker, {}, 0.0
@@ -599,13 +598,9 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     choice, chosen = None, settings.choose
     if chosen is None:
         candidates = {name: rules[name] for name in family}
-        lines = lines_of(
-            ranges_of(stream),
-            maker,
-            candidates,
-            limits_with,
-            _limits_guarded(basis, maker, tuple(candidates)),
-        )
+        guarded = _limits_guarded(basis, maker, family)
+        ranges = ranges_of(stream)
+        lines = lines_of(ranges, maker, candidates, limits_with, guarded)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
@@ -618,23 +613,8 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         choice = after_later_rows(choice, row, settings.budget)
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
     if episodes and not far_share:
-        notes.append(
-            f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out "
-            "of the commissioning rows."
-        )
-    in_use = test.alarms[basis.split :]
-    present = [judge_present("p99", in_use, judged, test.threshold)]
-    if test.own_alarms is not None:
-        in_use = test.own_alarms[basis.split :]
-        present.append(judge_present("own", in_use, judged))
-    if settings.keep is not None:
-        in_use, outcome = _in_use(basis, settings.keep)
-        present.append(outcome)
-    set_choice = None
-    if judged.days and (choice is None or choice.outcome.has_rule):
-        row = next(row for row in table if row.name == chosen)
-        together = cost_together(in_use, alarm_rows[chosen], judged)
-        set_choice = choose_set(present[-1], row, together, settings.budget)
+        notes.append(f"{left_out_words(len(episodes))} of the commissioning rows.")
+    present, in_use = _present(basis, settings)
     facts = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
@@ -644,12 +624,16 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         n_attacks=len(judged.attacks),
         uses_calibration=uses_calibration,
         table=table,
-        present=tuple(present),
+        present=present,
         curves=curves,
         notes=tuple(notes),
         choice=choice,
-        set_choice=set_choice,
     )
+    if judged.days and (choice is None or choice.outcome.has_rule):
+        together = cost_together(in_use, alarm_rows[chosen], judged)
+        rows = present[-1], facts.row(chosen)
+        in_set = choose_set(*rows, together, settings.budget)
+        facts = replace(facts, set_choice=in_set)
     ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:
         # Rows after the split are judged.
@@ -663,23 +647,40 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     )
 
 
-def _in_use(basis: Basis, rule: Rule) -> tuple[Bools, RuleOutcome]:
-    """Return which judged rows are alarm time of the rule in use, and how it did."""
-    stream, judged = basis.stream, basis.judged
-    if tuple(c.name for c in rule.channels) != tuple(stream.channels):
-        raise StreamError(
-            "The rule in use reads other channels than the stream has: give the "
-            "residuals of the detector that it was made for."
-        )
-    rows = kept_rows(raw_rows(stream.test), np.arange(basis.test.n_rows) >= basis.split)
-    score = None if stream.score is None else stream.score[basis.split :]
-    run = rule.run(rows, breaks=judged.breaks, score=score)
-    return run.episodes.rows | run.standing, judge_in_use(run, judged)
+def _present(
+    basis: Basis, settings: CommissionSettings
+) -> tuple[tuple[RuleOutcome, ...], Bools]:
+    """Return how rules in use did, and which judged rows are in alarm by the last."""
+    stream, test, judged, rule = basis.stream, basis.test, basis.judged, settings.keep
+    in_alarm = test.alarms[basis.split :]
+    found = [judge_present("p99", in_alarm, judged, test.threshold)]
+    if test.own_alarms is not None:
+        in_alarm = test.own_alarms[basis.split :]
+        found.append(judge_present("own", in_alarm, judged))
+    if rule is not None:
+        if tuple(c.name for c in rule.channels) != tuple(stream.channels):
+            raise StreamError(
+                "The rule in use reads other channels than the stream has: give the "
+                "residuals of the detector that it was made for."
+            )
+        is_later = np.arange(test.n_rows) >= basis.split
+        rows = kept_rows(raw_rows(stream.test), is_later)
+        score = None if stream.score is None else stream.score[basis.split :]
+        run = rule.run(rows, breaks=judged.breaks, score=score)
+        in_alarm = run.episodes.rows | run.standing
+        found.append(judge_in_use(run, judged))
+    return tuple(found), in_alarm
 
 
 def _named(settings: CommissionSettings) -> tuple[str, ...]:
     """Return the rule that a user chose, if any."""
     return () if settings.choose is None else (settings.choose,)
+
+
+def left_out_words(n_episodes: int) -> str:
+    """Return how many episodes were left out, as the beginning of a sentence."""
+    were = counted(n_episodes, "unexplained episode", "was", "were")
+    return f"{were} left out"
 
 
 def _limits_guarded(

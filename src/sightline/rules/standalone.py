@@ -757,7 +757,7 @@ OUTAGE_SHARE, LEAST_TAGS = 0.5, 2
 STACKED = {"lags": 4096, "components": 16_384, "mean": 16_384}
 
 
-class Measured(NamedTuple):
+class UsableRows(NamedTuple):
     """Rows of telemetry as a forecast reads them, without outages.
 
     Parameters
@@ -788,7 +788,7 @@ def latest(known: Bools, breaks: Ints) -> Ints:
 
 def measured(
     rows: Floats, breaks: Ints, forecast: Any, step_s: float, before: Any = None
-) -> Measured:
+) -> UsableRows:
     """Return rows of telemetry as a forecast reads them.
 
     `before` holds the last readings of the run that goes on with the first row.
@@ -815,7 +815,7 @@ def measured(
             goes_on = is_first[:, None] & (seen < 0) & np.isfinite(before)
             filled = np.where(goes_on, before, filled)
         values = filled
-    return Measured(values, lost, place, firsts)
+    return UsableRows(values, lost, place, firsts)
 
 
 def expected_of_others(values: Floats, lost: Bools, forecast: Any) -> Floats:
@@ -860,7 +860,7 @@ def forecast_errors(values: Floats, rows: Ints, forecast: Any) -> Floats:
     return errors
 
 
-def lost_residuals(given: Measured, rows: Ints, forecast: Any) -> Bools:
+def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
     """Return which residuals are of tags that are lost, or were a short time before.
 
     A tag waits for as many usable rows as its residual depends on, unless more than

@@ -45,6 +45,7 @@ from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.parquet import columns_of, open_rows, read_column
 from sightline.tables.lists import (
     EpisodeDecision,
+    IncidentList,
     decision_of,
     list_rows,
     read_incidents,
@@ -353,23 +354,30 @@ def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
         notices.append(
             f"{path.name}: attacks without a test row: {names(absent, MOST_NAMES)}."
         )
+    joined = _labelled(stream, clock, listed._replace(incidents=incidents), path)
+    return joined.replace(notices=(*joined.notices, *notices))
+
+
+def _labelled(
+    stream: ResidualStream, clock: Floats, listed: IncidentList, path: Path
+) -> ResidualStream:
+    """Return a stream with a list as labels; times are on its clock, or rows."""
     given, meta = stream.labels, stream.meta
     is_free = NO_LABELS in stream.notices or not (given == ATTACK).any()
-    decide = None if is_review or is_free else given
-    labels, attacks = labelled(clock, decide, incidents)
+    decide = None if listed.is_review or is_free else given
+    labels, attacks = labelled(clock, decide, listed.incidents)
     labels = np.where((labels != ATTACK) & (given != NORMAL), given, labels)
-    if is_review:
+    if listed.is_review:
         is_unknown = np.zeros(len(clock), np.bool_)
         for episode in listed.unknown:
             is_unknown |= rows_within(clock, episode)
         labels[is_unknown & (labels == NORMAL)] = IGNORED
         # By the clock of the stream, so that they stay with their rows.
-        normal = [(float(s), min(float(e), float(clock[-1]))) for s, e in listed.normal]
-        meta = {**meta, NORMAL_KEY: list(map(list, normal))}
-        attacks = (*stream.segments, *attacks)
+        last = float(clock[-1])
+        spans = [[float(s), min(float(e), last)] for s, e in listed.normal]
+        meta, attacks = {**meta, NORMAL_KEY: spans}, (*stream.segments, *attacks)
     with naming(path):
-        joined = stream.replace(labels=labels, segments=attacks, meta=meta)
-    return joined.replace(notices=(*joined.notices, *notices))
+        return stream.replace(labels=labels, segments=attacks, meta=meta)
 
 
 def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStream:

@@ -68,6 +68,9 @@ class EpisodeDecision(StrEnum):
     UNKNOWN = "unknown"
 
 
+_INCIDENT = EpisodeDecision.INCIDENT
+
+
 def decision_of(row: Mapping[str, str], path: Path, line: int) -> EpisodeDecision:
     """Return the decision of a row of a review list; an empty one is unknown.
 
@@ -227,10 +230,8 @@ def read_incidents(
                 f"{path}: line {line}: attack {name!r} ends before it starts; check "
                 "start and end."
             )
-        decision = EpisodeDecision.INCIDENT
-        if is_review:
-            decision = decision_of(row, path, line)
-        if decision is not EpisodeDecision.INCIDENT:
+        decision = decision_of(row, path, line) if is_review else _INCIDENT
+        if decision is not _INCIDENT:
             others[decision].append((start, end))
             continue
         days += [name] if how == "day" else []
@@ -257,9 +258,7 @@ def read_incidents(
             f"{path.name}: {names(opened, 4)} has no end and was taken to last until "
             "the end of the record; give end or duration_min."
         )
-    normal, unknown = (
-        tuple(others[one]) for one in (EpisodeDecision.NORMAL, EpisodeDecision.UNKNOWN)
-    )
+    _, normal, unknown = (tuple(others[one]) for one in EpisodeDecision)
     if is_review:
         notices.append(
             f"{path.name}: {len(incidents)} of {plural(len(rows), 'reviewed episode')} "
