@@ -38,7 +38,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from sightline import Budget, ResidualStream, evaluate
-from sightline.data.segments import run_bounds
 from sightline.rules.ceiling import CeilingOutcome, ceilings
 from sightline.rules.commission import commission
 from sightline.rules.oracle import LikelihoodRatio
@@ -149,8 +148,7 @@ def delays_of(kind: Kind, limit: float, n_rows: int, seed: int) -> dict[str, lis
     test = score(stream).test
     split = made.facts.split
     alarms = {
-        name: run_bounds(rows, np.zeros(1, np.int64))[0] + split
-        for name, rows in made.alarm_rows.items()
+        name: episodes.caught_at + split for name, episodes in made.alarms.items()
     }
     steps = true_ratio(kind).increments(next(stream.test.chunks()))
     delays = defaultdict(list)

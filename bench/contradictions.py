@@ -21,16 +21,18 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         return name in ladder and ladder[name].visible
 
     rule = ladder.get("own-rule", ladder.get("probe"))
-    covers = rule is not None and rule.coverage >= COVERED
-    most = max((ladder[n].coverage for n in REPAIRS if n in ladder), default=0.0)
-    by_row = [name for name in ("evidence", "space", "moment") if shows(name)]
+    covers = segment.caught or (rule is not None and rule.coverage >= COVERED)
+    tried = ("own-rule", "probe", *REPAIRS)
+    most = max((ladder[n].coverage for n in tried if n in ladder), default=0.0)
+    by_row = [n for n in (*tried[:-1], "moment") if shows(n)]
+    lies_beyond = "evidence" in ladder and ladder["evidence"].coverage >= COVERED
     verdict = str(segment.verdict)
     checks = {
-        "hidden among": shows("evidence"),
-        "single rows do not stand out": bool(by_row),
+        "hidden among": shows("evidence") or lies_beyond,
+        "single rows do not stand out": bool(by_row) or lies_beyond,
         "Missed": covers,
         "not with the present limit": covers,
-        "not about the one from training": shows("evidence"),
+        "not about the one from training": shows("evidence") or lies_beyond,
         "no repair shows it": any(map(shows, REPAIRS))
         or shows("moment")
         or bool(segment.untried),

@@ -29,6 +29,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,7 @@ from sightline import (
 from sightline.audit.data import audit_of
 from sightline.cli.app import app
 from sightline.data.validity import NotWatched
+from sightline.energy.attack_free import LABEL_SLOP_S
 from sightline.operation.alarms import AlarmKind
 from sightline.operation.watch_state import WatchState
 from sightline.testbeds.waterworks import Scenario, simulate
@@ -622,7 +624,7 @@ def report_quiet(folder: Path) -> None:
     print_kinds("waterworks", watched(rule, later.days()), LATER_DAYS)
 
     if GECCO.is_file():
-        print_kinds("gecco", *watched_gecco(folder))
+        print_kinds("gecco", *watched_gecco(folder), incidents_of_gecco())
 
 
 def watched_gecco(folder: Path) -> tuple[Watched, float]:
@@ -645,14 +647,40 @@ def watched_gecco(folder: Path) -> tuple[Watched, float]:
     return log_of(rule, exports, 10), n_later / 1440
 
 
-def print_kinds(name: str, said: Watched, days: float) -> None:
-    """Print how many alarms there are of each kind, and a day."""
+def incidents_of_gecco() -> list[tuple[float, float]]:
+    """Return first and last second of the labelled incidents, with their slop."""
+    table = pl.read_csv(GECCO.parent / "vorfaelle.csv", separator=";")
+    zone = ZoneInfo("Europe/Berlin")
+    spans = [
+        [
+            datetime.strptime(cell, "%d.%m.%Y %H:%M").replace(tzinfo=zone).timestamp()
+            for cell in row
+        ]
+        for row in table.select("Beginn", "Ende").iter_rows()
+    ]
+    return [(start - LABEL_SLOP_S, end + LABEL_SLOP_S) for start, end in spans]
+
+
+def print_kinds(
+    name: str,
+    said: Watched,
+    days: float,
+    incidents: Iterable[tuple[float, float]] = (),
+) -> None:
+    """Print how many alarms there are of each kind, and a day outside incidents."""
+    incidents, total = tuple(incidents), 0.0
     for kind in AlarmKind:
         alarms = said.named(kind)
-        tags = sorted({alarm.source for alarm in alarms})
-        print(
-            f"{name:12} {kind:20} {len(alarms):5} {len(alarms) / days:8.2f} a day", tags
-        )
+        outside = [
+            alarm
+            for alarm in alarms
+            if not any(start <= alarm.time <= end for start, end in incidents)
+        ]
+        a_day = len(outside) / days
+        total += a_day * (kind is not AlarmKind.ANOMALY)
+        tags = sorted({alarm.source for alarm in outside})
+        print(f"{name:12} {kind:20} {len(alarms):4} {a_day:6.2f} a day", tags)
+    print(f"{name:12} all but anomalies         {total:6.2f} a day")
     print(f"{name:12} not watched {said.unwatched_h:.1f} h of {24 * days:.0f} h")
 
 

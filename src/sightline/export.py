@@ -9,12 +9,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from sightline.audit.record import Audit, carried
+from sightline.audit.record import RANDOM_KEY, Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.downsampling import Preparation, block_codes
 from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
+from sightline.data.validity import is_usable
 from sightline.detectors.base import (
     Detector,
     LearnedDetector,
@@ -23,7 +24,12 @@ from sightline.detectors.base import (
     unlabelled,
 )
 from sightline.detectors.native_rules import NativeAlarms, TestUse, rule_named
-from sightline.detectors.preprocessing import Matrix, fill_missing, means_of
+from sightline.detectors.preprocessing import (
+    Matrix,
+    expected_cells,
+    fill_missing,
+    means_of,
+)
 from sightline.detectors.settings import RowSettings
 from sightline.errors import StreamError
 from sightline.progress import Progress, Step, StepKind, silent
@@ -116,8 +122,8 @@ def export_stream(
     test = Preparation(test_until=wanted.test_until).test(test)
     given = rule_input(detector, train, test, preset=preset, progress=progress)
     learned, tested = given.train_residuals, given.test_residuals
-    n_seen = _steps_seen(detector, preset)
-    rows, notices = _exported(tested, test, n_seen), _remarks(given, train, test)
+    rows = _exported(tested, test, detector, preset)
+    notices = _remarks(given, train, test)
     meta = _description(detector, test, tested)
     if preset != "export":
         meta["residuals_preset"] = preset
@@ -136,7 +142,8 @@ def export_stream(
     is_reference, is_held_out = _reference_rows(given, wanted, train)
     title, at = _title(detector), learned.index[is_reference]
     measured: tuple[Matrix, Matrix] | tuple[None, None] = None, None
-    of_train, of_test = without_lost(learned, train, n_seen), rows.values
+    of_train = without_lost(learned, train, detector, preset)
+    of_test = rows.values
     if np.isnan(of_train).any() or np.isnan(of_test).any():
         n_lost = [int(np.isnan(part).sum()) for part in (of_train, of_test)]
         notices.append(
@@ -242,24 +249,17 @@ def export_rows(
         Called with a `Step`.
     """
     rows = _residuals(detector, recording, "the recording", preset, progress)
-    return _exported(rows, recording, _steps_seen(detector, preset))
-
-
-def _steps_seen(detector: Detector, preset: str) -> int | None:
-    """Return 1 if a detector reads only the first of joined steps; else None."""
-    settings = getattr(detector, "row_settings", None)
-    sampling = None if settings is None else getattr(settings(preset), "sampling", None)
-    return 1 if sampling == "stride" else None
+    return _exported(rows, recording, detector, preset)
 
 
 def _exported(
-    residuals: Residuals, recording: Recording, n_seen: int | None
+    residuals: Residuals, recording: Recording, detector: Detector, preset: str
 ) -> ExportedRows:
     """Return residuals with what the recording says of their rows."""
     moved = (_moved(attack, residuals) for attack in recording.attacks)
     index, spacing = residuals.index, _set(residuals.spacing)
     return ExportedRows(
-        values=without_lost(residuals, recording, n_seen),
+        values=without_lost(residuals, recording, detector, preset),
         channels=residuals.channels,
         index=index,
         time=None if recording.time is None else recording.time[index],
@@ -273,21 +273,40 @@ def _exported(
 
 
 def without_lost(
-    residuals: Residuals, recording: Recording, n_seen: int | None = None
+    residuals: Residuals, recording: Recording, detector: Detector, preset: str
 ) -> Matrix:
     """Return residuals with nan for tags that had no usable value.
 
-    A residual made of several steps is lost if at least half of them are; of the first
-    `n_seen`, if it is given. Channels that are no tags, as those of a latent space, are
-    left as they are.
+    A row made of several steps is lost if at least half of them are, or the first where
+    the detector reads only that. A tag is back when as many rows of it are usable as
+    its residual depends on, unless more than half of the tags would have to wait.
+    Channels that are no tags, as those of a latent space, are left as they are.
     """
-    names_of = {name: k for k, name in enumerate(recording.channels)}
-    if not np.isnan(recording.values).any() or not {*residuals.channels} <= {*names_of}:
+    places = {name: k for k, name in enumerate(recording.channels)}
+    is_lost = ~is_usable(recording.codes())
+    if not is_lost.any() or not {*residuals.channels} <= {*places}:
         return residuals.values
-    columns = [names_of[name] for name in residuals.channels]
-    lost = np.isnan(recording.values[:, columns]).astype(np.int8)
-    is_lost = block_codes(lost, residuals.index, n_seen or residuals.every) > 0
-    return np.where(is_lost, np.nan, residuals.values)
+    every, starts, memory = residuals.every, residuals.index, 0
+    n_seen = every
+    if isinstance(detector, LearnedDetector):
+        memory = detector.memory(preset)
+        settings = detector.row_settings(preset)
+        n_seen = 1 if getattr(settings, "sampling", "") == "stride" else every
+    breaks = _set(recording.breaks)
+    begins = breaks[np.searchsorted(breaks, starts, side="right") - 1]
+    # Whether a tag is lost in a row, and whether it is in that or an earlier one.
+    marks = np.zeros((2, *residuals.values.shape), np.bool_)
+    for k, name in enumerate(residuals.channels):
+        lost = is_lost[:, places[name]].astype(np.int8)[:, None]
+        for back in range(memory + 1) if lost.any() else ():
+            inside = starts - back * every >= begins
+            at = starts[inside] - back * every
+            marks[min(back, 1), inside, k] |= block_codes(lost, at, n_seen)[:, 0] > 0
+    marks[1] |= marks[0]
+    has_many = 2 * marks[1].sum(axis=1) > len(places)
+    return np.where(
+        np.where(has_many[:, None], marks[0], marks[1]), np.nan, residuals.values
+    )
 
 
 def expected(values: Matrix, train: Matrix) -> Matrix:
@@ -315,21 +334,8 @@ def expected(values: Matrix, train: Matrix) -> Matrix:
     whole = train[~np.isnan(train).any(axis=1)].astype(np.float64)
     if len(whole) < 2:
         return np.where(is_lost, means_of(train), values)
-    mean, covariance = whole.mean(axis=0), np.cov(whole, rowvar=False, ddof=0)
-    covariance = np.atleast_2d(covariance)
-    covariance.flat[:: len(mean) + 1] *= 1 + 1e-9
-    filled = values.copy()
-    patterns, which = np.unique(is_lost, axis=0, return_inverse=True)
-    for k, lost in enumerate(patterns):
-        rows = np.flatnonzero(which.ravel() == k)
-        if not lost.any():
-            continue
-        known = ~lost
-        weights = np.linalg.pinv(covariance[np.ix_(known, known)], hermitian=True)
-        weights = weights @ covariance[np.ix_(known, lost)]
-        deviation = values[np.ix_(rows, np.flatnonzero(known))] - mean[known]
-        filled[np.ix_(rows, np.flatnonzero(lost))] = mean[lost] + deviation @ weights
-    return filled
+    covariance = np.atleast_2d(np.cov(whole, rowvar=False, ddof=0))
+    return expected_cells(values, is_lost, whole.mean(axis=0), covariance, 1e-9)
 
 
 def check_rule(detector: Detector, rule: str | None) -> None:
@@ -389,6 +395,8 @@ def _description(
         "detector_name" if k == "detector" else f"detector_{k}": value
         for k, value in about.items()
     }
+    if getattr(getattr(detector, "card", None), "is_random", False):
+        meta[RANDOM_KEY] = True
     if tested.scale is not None:
         meta["scale"] = [float(scale) for scale in tested.scale]
     groups: dict[str, list[str]] = {}

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from sightline import (
     StreamError,
+    compare,
     evaluate,
     export_stream,
     make_detector,
@@ -17,12 +18,18 @@ from sightline import (
     write_results,
     write_stream,
 )
-from sightline.audit.record import CODES, Severity
+from sightline.audit.protocol import Linted, check_trace
+from sightline.audit.record import CODES, RANDOM_KEY, Severity
 from sightline.cli.app import app
+from sightline.evaluation.measure import measure
+from sightline.evaluation.result import Protocol
+from sightline.rules.scoring import score
 from sightline.study.lint import lint
 
 DOCS = Path(__file__).parents[2] / "docs"
 PROTOCOL = [code for code in CODES if code.startswith("SL1")]
+# Of one stream alone.
+OF_STREAMS = [code for code in PROTOCOL if code != "SL115"]
 
 
 def codes_of(stream):
@@ -32,7 +39,7 @@ def codes_of(stream):
 
 def test_there_are_forty_seeded_violations_of_every_code():
     assert len(VIOLATIONS) == 40
-    assert {code for code, *_ in VIOLATIONS} == set(PROTOCOL)
+    assert {code for code, *_ in VIOLATIONS} == set(OF_STREAMS)
 
 
 # One of each code here; bench/lint.py measures all forty.
@@ -40,7 +47,7 @@ def test_there_are_forty_seeded_violations_of_every_code():
     "k",
     [
         next(k for k, (code, *_) in enumerate(VIOLATIONS) if code == wanted)
-        for wanted in PROTOCOL
+        for wanted in OF_STREAMS
     ]
     + [2, 5, 6, 15],
 )
@@ -115,8 +122,12 @@ def test_a_plan_is_linted_before_anything_is_run(tmp_path):
     rules = [rule.name for rule in make_detector("gdn").rules if rule.looks_at]
     plan.write_text(plan.read_text().replace("best-f1-on-labels", rules[0]))
     report = lint(plan)[0]
-    assert [one.code for one in report.findings] == ["SL113", "SL102", "SL101"]
+    codes = [one.code for one in report.findings]
+    assert codes == ["SL113", "SL102", "SL101", "SL115", "SL115", "SL115"]
     assert report.has_error
+    seeds = "seeds = [0, 1, 2]\n" + plan.read_text()
+    plan.write_text(seeds)
+    assert "SL115" not in [one.code for one in lint(plan)[0].findings]
     assert lint(Path(__file__).parents[2] / "studies/paper.toml")[0].findings == ()
     with pytest.raises(StreamError, match="did you mean 'SL113'"):
         lint(plan, ignore=["SL1113"])
@@ -141,3 +152,59 @@ def test_every_code_has_its_section_on_the_page():
 def test_codes_keep_their_severity():
     errors = [c for c in PROTOCOL if CODES[c].severity is Severity.ERROR]
     assert errors == ["SL101", "SL102", "SL103", "SL105", "SL113"]
+
+
+def test_states_that_repeat_by_themselves_are_no_copy_of_train():
+    """Three pumps switch by a clock: train and test share rows, and no row was seen."""
+    rows = (np.arange(4000)[:, None] // [7, 11, 13]) % 2
+    train, test = rows[:2000].astype(float), rows[2002:].astype(float)
+    codes = {one.code for one in evaluate(train=train, test=test).findings}
+    assert "SL105" not in codes
+    fine = np.column_stack([train, np.random.default_rng(0).normal(size=2000)])
+    copied = evaluate(train=fine, test=fine[500:1500])
+    assert "SL105" in {one.code for one in copied.findings}
+
+
+def test_no_attack_that_the_judgement_shows_is_said_to_leave_no_trace():
+    k = next(k for k, (code, *_) in enumerate(VIOLATIONS) if code == "SL111")
+    _, stream = violated_stream(k)
+    scored = score(stream, with_windows=True)
+    measures = measure(scored, Protocol.SIGHTLINE, guard=0, dropped={})
+    (one,) = check_trace(Linted(scored, measures))
+    silent = [a.id for a in scored.test.attacks if repr(a.id) in one.text]
+    assert silent
+    seen = frozenset(silent)
+    assert list(check_trace(Linted(scored, measures, seen))) == []
+
+
+def test_the_only_seed_of_a_random_detector_is_named(tmp_path):
+    """Three seeds of one, one seed of another: of streams, results and comparisons."""
+    stream = clean_stream(7)
+    made = {
+        f"{name}-{seed}": evaluate(
+            stream.replace(
+                name=f"{name}-{seed}",
+                detector=name,
+                testbed="t",
+                meta={"seed": seed} | ({} if name == "var" else {RANDOM_KEY: True}),
+            ),
+            intervals=False,
+            diagnosis=False,
+            metrics="none",
+        )
+        for name, seeds in (("gdn", 3), ("tranad", 1), ("var", 1))
+        for seed in range(seeds)
+    }
+    write_results(list(made.values()), tmp_path / "out")
+    named = [
+        report.subject
+        for report in lint(tmp_path / "out")
+        if "SL115" in [one.code for one in report.findings]
+    ]
+    assert named == ["tranad-0"]
+    (said,) = (
+        text
+        for text in compare(list(made.values()), n_replicates=2).notices
+        if "one seed of" in text
+    )
+    assert said.startswith("t: one seed of tranad.")

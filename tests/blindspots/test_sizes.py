@@ -108,6 +108,32 @@ def test_intervals_of_forty_places_cover_the_size_of_a_long_stream(coefficient):
         assert 0.85 <= np.mean(held) <= 0.98
 
 
+def test_sizes_are_whole_steps_of_an_instrument_where_its_resolution_is_known():
+    detector, train, test = fitted("var")
+    tags = (replace(train.tags[0], resolution=0.25), *train.tags[1:])
+    exact, rounded = (
+        find_blind_spots(
+            detector,
+            replace(test, tags=t),
+            train=replace(train, tags=t),
+            shapes=["step", "scale"],
+            durations_s=[900.0],
+        )
+        for t in (train.tags, tags)
+    )
+    assert len(exact.spots) == len(rounded.spots)
+    n_rounded = 0
+    for one, other in zip(exact.spots, rounded.spots, strict=True):
+        if one.tag != tags[0].name or one.unit == "%":
+            assert one == other
+            continue
+        for share in ("half", "most"):
+            size, whole = getattr(one, share).size, getattr(other, share).size
+            assert whole == pytest.approx(0.25 * np.ceil(size / 0.25))
+            n_rounded += whole != size
+    assert n_rounded
+
+
 @pytest.mark.parametrize("name", ["var", "pca", "mean", "last-value"])
 def test_linear_detectors_are_recognised_and_agree_with_calls(name):
     detector, train, test = fitted(name)

@@ -25,7 +25,7 @@ def test_the_rule_for_the_budget_stands_beside_the_rules_in_use():
     chosen = made.row(made.chosen)
     assert f"rule '{chosen.name}'" in text
     attacks, load = chosen.attacks, chosen.load
-    assert f"{attacks.raised} of {attacks.n_attacks} raised" in text
+    assert f"{attacks.caught} of {attacks.n_attacks}" in text
     costs = [cost_of(rule.evaluation, rule.rule) for rule in in_use]
     for words in (*costs, (count_words(load), share(load.share_of_time, 1))):
         assert all(word in text for word in words)

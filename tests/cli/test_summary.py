@@ -69,12 +69,7 @@ def test_a_summary_shows_attacks_false_alarms_and_ranking(with_intervals):
     e, text = with_intervals, printed(summary([with_intervals]))
     low, high = e.intervals["roc_auc"]
     assert "mine" in text
-    found, rings = e.diagnosis.found, e.diagnosis.rings
-    assert f"{found.count} of 3" in text
-    # Of the attacks that have calm windows to compare them with.
-    assert f"{rings.count} of {rings.total}" in text
-    judged = [one for one in e.segments if one.windows is not None]
-    assert (rings.count, rings.total) == (sum(s.hit for s in judged), len(judged))
+    assert f"{e.probe.attacks.caught} of 3" in text
     assert false_alarm_words(e.probe) in text
     assert f"{e.rank.roc_auc:.1%}" in text
     assert f"{100 * low:.0f}-{high:.0%}" in text
@@ -179,24 +174,13 @@ def judged():
 
 
 def test_every_count_has_its_chance_p_and_cost_beside_it(judged):
-    facts = judged.diagnosis
-    cells = line_after(printed(summary([judged])), "Attacks found", "judged")
-    expected = ["judged", "p99"]
-    for count in (facts.found, facts.rings):
-        expected += [str(count.count), "of", str(count.total)]
-        expected += [mean_count(count.by_chance).replace("under ", "<")]
-        expected += [probability(count.p_value)] if count is facts.found else []
-    assert cells == [*expected, share(facts.share_in_alarm, 1)]
-
-
-def test_what_was_not_judged_has_no_chance_and_is_not_called_found():
-    stream = make_stream(n_train=300, n_test=200, attacks=ATTACKS, name="plain")
-    evaluation = evaluate(stream, intervals=False, diagnosis=False)
-    text = printed(summary([evaluation]))
-    cells = line_after(text, "Attacks found", "plain")
+    attacks = judged.probe.attacks
+    cells = line_after(printed(summary([judged])), "Attacks caught", "judged")
     assert cells == [
-        *("plain", "p99", "not", "judged", UNKNOWN, UNKNOWN),
-        *(str(evaluation.probe.hits), "of", "3", UNKNOWN, UNKNOWN),
+        *("judged", "p99", str(attacks.caught), "of", str(attacks.n_attacks)),
+        mean_count(attacks.caught_by_chance).replace("under ", "<"),
+        probability(attacks.p_value),
+        share(judged.probe.load.share_of_time, 1),
     ]
 
 
@@ -228,12 +212,12 @@ def test_without_enough_calm_time_it_says_why_no_rule_was_made(judged):
     assert "No alarm rule was made: Too few hours." in text
 
 
-def test_a_standing_rule_says_that_it_finds_nothing(judged):
+def test_a_standing_rule_says_that_its_alarms_say_little(judged):
     standing = with_facts(judged, is_standing=True, share_in_alarm=0.8)
     text = " ".join(printed(summary([standing])).split())
     assert "judged: the present rule is in alarm in 80% of attack-free time" in text
-    assert "does not stop finds nothing." in text
-    assert "finds nothing" not in printed(summary([judged]))
+    assert "does not stop says little." in text
+    assert "says little" not in printed(summary([judged]))
 
 
 def test_results_of_earlier_rules_say_so_in_one_line(judged):
@@ -247,7 +231,7 @@ def test_older_results_on_disk_are_printed():
         (result,) = read_results([folder.parent])
         text = " ".join(printed(summary([result.evaluation])).split())
         assert EARLIER_RULES in text
-        assert "not judged" in text
+        assert "Attacks caught" in text
 
 
 def test_no_one_says_nothing_to_see(judged, full):
@@ -370,16 +354,16 @@ def test_agreement_shows_rho_and_shared_attacks(rivals):
     assert "0 | 0" in text
 
 
-def test_a_comparison_shows_attacks_found_with_chance(rivals):
+def test_a_comparison_shows_attacks_caught_with_chance(rivals):
     text = printed(comparison(rivals))
-    assert "Attacks found" in text
+    assert "Attacks caught" in text
     assert len(rivals.detections) == 5
     for row in rivals.detections:
-        assert f"{row.found.count} of {row.found.total}" in text
-        assert mean_count(row.found.by_chance).replace("under ", "<") in text
+        assert f"{row.attacks.caught} of {row.attacks.n_attacks}" in text
+        assert mean_count(row.attacks.caught_by_chance).replace("under ", "<") in text
     standing = replace(rivals.detections[0], is_standing=True)
     text = printed(comparison(replace(rivals, detections=(standing,))))
-    assert "does not stop finds nothing" in " ".join(text.split())
+    assert "does not stop says little" in " ".join(text.split())
 
 
 def test_a_veto_is_told_beside_the_joint_verdict(rivals):

@@ -9,11 +9,12 @@ from sightline.detectors.baselines import (
     LastValue,
     PCAReconstruction,
     TrainingMean,
+    VectorAutoregression,
     fewest_components,
     left_out_errors,
     moments,
 )
-from sightline.detectors.preprocessing import held_out_block
+from sightline.detectors.preprocessing import expected_cells, held_out_block
 from sightline.errors import FileError, StreamError
 from sightline.progress import Step, StepKind
 
@@ -306,6 +307,8 @@ def test_missing_cells_are_filled_and_told(kind):
     held = values.copy()
     held[10, 3] = values[9, 3]
     detector = kind().fit(train)
+    # Of a file of an earlier version, which has no covariance.
+    detector.covariance = None
     told, same = (detector.residuals(recording_of(v)) for v in (holed, held))
     np.testing.assert_array_equal(told.values, same.values)
     assert told.notices[0].startswith(
@@ -315,6 +318,55 @@ def test_missing_cells_are_filled_and_told(kind):
     empty[:, 2] = np.nan
     told = kind().fit(recording_of(empty)).residuals(recording_of(empty))
     np.testing.assert_array_equal(told.values[:, 2], 0)
+
+
+@pytest.mark.parametrize("kind", [PCAReconstruction, VectorAutoregression])
+def test_the_other_tags_go_on_while_one_is_lost(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    slow = [
+        np.convolve(rng.normal(size=3000), 0.95 ** np.arange(80))[:3000] for _ in "ab"
+    ]
+    values = np.stack(slow, axis=1) @ rng.normal(size=(2, 7))
+    values += 0.3 * rng.normal(size=values.shape)
+    detector = kind().fit(recording_of(values[:2000]))
+    day, dead = values[2000:], values[2000:].copy()
+    dead[100:, 3] = np.nan
+    others = [0, 1, 2, 4, 5, 6]
+    whole = in_units(detector.residuals(recording_of(day)))[200:, others]
+    told = detector.residuals(recording_of(dead))
+    lost = in_units(told)[200:, others]
+    detector.save(tmp_path / "it.npz")
+    loaded = kind.load(tmp_path / "it.npz").residuals(recording_of(dead))
+    np.testing.assert_array_equal(loaded.values, told.values)
+    assert "what the other tags of their row tell" in told.notices[1]
+    detector.covariance = None
+    held = in_units(detector.residuals(recording_of(dead)))[200:, others]
+    spread = whole.std(axis=0)
+    assert (lost.std(axis=0) < 1.1 * spread).all()
+    assert (held.std(axis=0) > 1.3 * spread).any()
+
+
+def test_expected_cells_by_hand_and_of_any_scale():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(50, 4)) @ rng.normal(size=(4, 4)) + 5
+    mean, covariance = rows.mean(axis=0), np.cov(rows, rowvar=False)
+    lost = rng.random((50, 4)) < 0.3
+    filled = expected_cells(rows, lost, mean, covariance, 0.0)
+    np.testing.assert_array_equal(filled[~lost], rows[~lost])
+    for row, is_lost, wanted in zip(rows, lost, filled, strict=True):
+        known = ~is_lost
+        weights = np.linalg.solve(
+            covariance[np.ix_(known, known)], covariance[np.ix_(known, is_lost)]
+        )
+        expected = mean[is_lost] + (row[known] - mean[known]) @ weights
+        np.testing.assert_allclose(wanted[is_lost], expected, rtol=1e-6)
+    # A row is the same to the last bit whatever rows are beside it, in any unit.
+    one = expected_cells(rows[7:8], lost[7:8], mean, covariance, 0.0)
+    np.testing.assert_array_equal(one, filled[7:8])
+    unit = 2.0 ** np.array([40, -9, 0, 3])
+    scaled = covariance * np.outer(unit, unit)
+    again = expected_cells(rows * unit, lost, mean * unit, scaled, 0.0)
+    np.testing.assert_allclose(again / unit, filled, rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", BASELINES)

@@ -71,7 +71,7 @@ def test_limits_of_a_part_are_set_on_the_other_parts(streams):
     made = commission(joined.replace(test=test), budget="24/day,5%")
     assert made.facts.split == 0
     assert made.facts.n_attacks == 4
-    assert made.alarm_rows["energy"][loud].mean() > 0.99
+    assert made.alarms["energy"].rows[loud].mean() > 0.99
     # The limit for operation is set on all parts, so on these rows too.
     quiet = commission(joined, budget="24/day,5%")
     assert made.rules["energy"].rule.limit > 2 * quiet.rules["energy"].rule.limit

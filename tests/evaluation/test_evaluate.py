@@ -484,6 +484,11 @@ def test_low_scores_in_an_attack_are_no_evidence():
     assert one.two_sided.pauc_1 == pytest.approx(two.rank.pauc_1, abs=1e-12)
     assert one.two_sided.f1 == pytest.approx(two.probe.f1, abs=1e-12)
     assert two.two_sided is None
+    # How far a window is from train has two sides, whatever alarms look at.
+    assert one.windows.p_full == two.windows.p_full
+    assert [s.d_full for s in one.segments] == pytest.approx(
+        [s.d_full for s in two.segments], rel=1e-9
+    )
     (said,) = (text for text in one.notices if "one-sided" in text)
     assert "one_sided=False" in said
     assert f"{two.rank.roc_auc:.1%}" in said

@@ -283,6 +283,9 @@ WATCHED = (
     "hidden among",
     "clearer there than",
     "single rows do not stand out",
+    "single rows are as attack-free ones may be",
+    "channels pooled do not tell",
+    "the one from training does not tell",
     "Missed by its limit",
     "Not told apart by its limit",
     "not with the present limit",
@@ -301,6 +304,13 @@ WATCHED = (
     ("verdict", "words", "rungs"),
     [
         ("diluted", "hidden among", {"evidence": {}}),
+        ("diluted", "hidden among", {"evidence": {"visible": False}}),
+        ("sequential", "single rows do not stand out", {"probe": {}}),
+        (
+            "weak-evidence",
+            "no repair shows it (at best 50%",
+            {"probe": {"coverage": 1.0}},
+        ),
         ("sequential", "single rows do not stand out", {"space": {}}),
         ("threshold", "Missed by its limit", {"probe": {"coverage": 1.0}}),
         ("weak-evidence", "no repair shows it (at best 50%", {"space": {}}),

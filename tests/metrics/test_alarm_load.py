@@ -15,6 +15,7 @@ from sightline.metrics.alarm_load import (
     Episodes,
     alarm_load,
     attack_alarms,
+    beside_chance,
     counted,
     episodes_of,
     latched_rows,
@@ -161,7 +162,7 @@ def test_a_table_of_counts(last, calm_from, count, cost):
     assert (counts.tolist(), rows.tolist()) == ([count], [cost])
 
 
-def test_an_alarm_that_never_stops_is_counted_every_hour_and_raises_nothing():
+def test_an_alarm_that_never_stops_is_counted_every_hour_and_catches_nothing():
     n, d = 3 * 1440, Delays.of_step(60.0)
     found = episodes_of(np.ones(n, bool), d)
     calm = np.ones(n, bool)
@@ -170,7 +171,7 @@ def test_an_alarm_that_never_stops_is_counted_every_hour_and_raises_nothing():
     assert 24 <= load.alarms_per_day <= 26
     assert load.share_of_time == 1.0
     use = attack_alarms(found, [Segment(1000, 1060)], calm, step_s=60.0)
-    assert use.raised == 0
+    assert (use.caught, use.raised) == (0, 0)
     assert use.skill <= 0
     assert (use.rings, use.rings_by_chance) == (1, 1.0)
 
@@ -196,7 +197,7 @@ def test_a_shelved_member_costs_what_its_alarm_would(record, d):
     assert load.standing == expected.standing
 
 
-def test_attacks_are_raised_by_starts_beside_chance():
+def test_attacks_are_caught_by_starts_beside_chance():
     n, d = 1000, Delays(off=3, unit=100)
     exceeds = np.zeros(n, bool)
     exceeds[[100, 305, 498, 499, 500, 501, 700]] = True
@@ -217,8 +218,73 @@ def test_attacks_are_raised_by_starts_beside_chance():
         ]
         hits = [any(a <= s < b for s in found.starts) for a, b in windows]
         chance += np.mean(hits)
-    assert use.raised_by_chance == pytest.approx(chance)
+    assert use.caught_by_chance == use.raised_by_chance == pytest.approx(chance)
     assert use.skill == pytest.approx((1 - chance) / (3 - chance))
+
+
+def test_an_alarm_left_over_catches_only_where_another_tag_takes_the_lead():
+    """By hand: one alarm stands in both attacks, another tag leads from row 505 on."""
+    n, calm = 1000, np.ones(1000, bool)
+    attacks = [Segment(300, 320), Segment(500, 510)]
+    for attack in attacks:
+        calm[attack.rows] = False
+    alarm = Episodes(
+        starts=np.array([250]),
+        lasts=np.array([600]),
+        n_rows=n,
+        rises=np.array([250, 505]),
+    )
+    use = attack_alarms(alarm, attacks, calm, step_s=2.0, ids=["a", "b"])
+    assert (use.caught, use.which, use.delay_s) == (1, ("b",), 10.0)
+    assert (use.raised, use.rings) == (0, 2)
+    # Windows that hold row 250: 20 of 281, and 180 - 19 and 490 - 19 hold none.
+    assert use.caught_by_chance == pytest.approx(
+        20 / (281 + 161 + 471) + 10 / (291 + 171 + 481)
+    )
+    early = attack_alarms(alarm, attacks, calm, early=[50, 0])
+    assert early.caught == 2
+
+
+@pytest.mark.parametrize(
+    ("caught", "by_chance", "skill", "low", "high", "p"),
+    [
+        # 14 of 14 with 11.8 by chance is a skill of 1 that chance explains.
+        (14, [11.8 / 14] * 14, 1.0, -0.48, 1.0, 0.092),
+        (5, [0.0] * 5, 1.0, 0.48, 1.0, 0.0),
+        (0, [0.5] * 4, -1.0, -1.0, 0.2, 1.0),
+        (2, [1.0, 1.0], None, None, None, 1.0),
+    ],
+)
+def test_a_skill_has_an_interval_and_a_p(caught, by_chance, skill, low, high, p):
+    known = beside_chance(caught, by_chance, [100] * len(by_chance), 100_000)
+    assert known["skill"] == (None if skill is None else pytest.approx(skill))
+    ends = known["skill_interval"]
+    assert ends == (None if low is None else pytest.approx((low, high), abs=0.01))
+    assert known["p_value"] == pytest.approx(p, abs=0.002)
+
+
+@pytest.mark.parametrize("n_attacks", [5, 35])
+@pytest.mark.parametrize("n_alarms", [1, 5, 40])
+@pytest.mark.parametrize("sees", [0.0, 0.3, 0.95])
+def test_the_interval_of_a_skill_holds_the_true_one(n_attacks, n_alarms, sees):
+    """A rule that sees each attack with a probability, and rings by chance too."""
+    rng, n_calm, length = np.random.default_rng(0), 100_000, 1000
+    true = -np.expm1(-n_alarms * length / n_calm)
+    share, held, false = 1 - (1 - sees) * (1 - true), [], []
+    for _ in range(400):
+        seen = -np.expm1(-rng.poisson(n_alarms) * length / n_calm)
+        known = beside_chance(
+            int(rng.binomial(n_attacks, share)),
+            [seen] * n_attacks,
+            [length] * n_attacks,
+            n_calm,
+        )
+        low, high = known["skill_interval"]
+        held.append(low - 1e-12 <= sees <= high + 1e-12)
+        false.append(known["p_value"] <= 0.05)
+    assert np.mean(held) >= 0.92
+    if not sees:
+        assert np.mean(false) <= 0.08
 
 
 def test_peaks_floods_and_chattering():

@@ -281,6 +281,16 @@ def test_an_outage_is_no_data_and_loses_no_tag():
     ]
 
 
+@pytest.mark.parametrize("cuts", [(), (100,), (159,), (160,), (161,), (120, 160)])
+def test_data_that_return_just_in_time_raise_no_alarm(cuts):
+    codes = np.zeros((6 * HOUR, 4), np.int8)
+    codes[100:160] = codes[200:261] = Validity.BAD
+    assert conditions(codes, cuts) == [
+        (Event.STARTED, AlarmKind.NO_DATA, PLANT, 260),
+        (Event.ENDED, AlarmKind.NO_DATA, PLANT, 261),
+    ]
+
+
 def test_units_and_frozen_tags_are_told_at_once_and_clocks_too():
     codes = np.zeros((300, 5), np.int8)
     codes[100:120, 0] = Validity.UNIT

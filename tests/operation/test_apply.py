@@ -3,11 +3,17 @@
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from sightline.data.row_tables import ArrayRows
 from sightline.metrics.alarm_load import Delays
-from sightline.operation.apply import ResidualRecord, apply_rule, drift_between
+from sightline.operation.apply import (
+    ResidualRecord,
+    apply_rule,
+    drift_between,
+    open_record,
+)
 from sightline.rules.judging import Kept
 from sightline.rules.limits import Budget, Limit, Promise
 from sightline.rules.making import MadeRule
@@ -137,6 +143,26 @@ def test_alarms_in_attacks_are_not_false():
     )
     assert applied.outcome.load.alarms == 0
     assert (applied.outcome.attacks.raised, applied.outcome.attacks.n_attacks) == (1, 1)
+
+
+@pytest.mark.parametrize(("slop_s", "raised"), [(None, 1), (180.0, 1), (0.0, 0)])
+def test_an_alarm_just_before_a_label_counts_by_the_slop_of_the_rule(
+    tmp_path, slop_s, raised
+):
+    made = hand_made()
+    made = replace(made, origin=replace(made.origin, label_slop_s=slop_s))
+    rows, label = np.zeros((240, 3)), np.zeros(240, np.int8)
+    label[100:110] = 1
+    # One row before the label by default, three with 180 s.
+    rows[99 if slop_s is None else 97, 1] = 9.0
+    stamps = pl.from_epoch(pl.Series(BEGIN + 60 * np.arange(240)).cast(pl.Int64), "s")
+    columns = {name: rows[:, k] for k, name in enumerate(NAMES)}
+    frame = pl.DataFrame({"time": stamps, **columns, "label": label})
+    frame.write_csv(tmp_path / "rows.csv", datetime_format="%FT%TZ")
+    outcome = apply_rule(
+        made, open_record(tmp_path / "rows.csv", made, tmp_path / "rule.json")
+    ).outcome
+    assert (outcome.attacks.raised, outcome.load.alarms) == (raised, 1 - raised)
 
 
 def test_a_promise_is_broken_above_its_interval():

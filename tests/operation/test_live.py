@@ -170,7 +170,7 @@ def test_a_detector_gives_the_same_bits_however_rows_are_cut(name, data):
     record = recording(rows, time=time, breaks=np.flatnonzero(begins))
     at_once = detector.residuals(record)
     np.testing.assert_array_equal(whole[0], time[at_once.index])
-    lost = without_lost(at_once, record, 1 if "stride" in name else None)
+    lost = without_lost(at_once, record, detector, "export")
     assert np.isnan(lost).any()
     np.testing.assert_allclose(whole[1], lost, rtol=1e-4, atol=1e-6)
 

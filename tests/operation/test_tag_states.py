@@ -16,8 +16,10 @@ from sightline import (
     write_rule,
 )
 from sightline.audit.data import audit_of
-from sightline.data.validity import Validity
+from sightline.data.validity import Validity, codes_of
 from sightline.data.zones import stamp
+from sightline.operation.alarms import AlarmBook, AlarmKind, in_order
+from sightline.operation.conditions import PlantConditions
 from sightline.operation.telemetry import (
     Gatekeeper,
     TelemetryReader,
@@ -102,6 +104,30 @@ def test_a_frozen_tag_is_frozen_from_one_and_a_half_times_its_longest_time(made)
     assert np.flatnonzero(later[:, 0]).tolist() == [
         *range(1046, 1100),
         *range(1146, 1200),
+    ]
+
+
+@pytest.mark.parametrize("cut", [1, 1020, 1046, 1100])
+def test_a_frozen_tag_is_told_with_the_time_since_when_it_stands(made, cut):
+    rows = telemetry(3000, 3)
+    rows[1000:1200, 0] = rows[1000, 0]
+    rows[1010:1013] = np.nan  # an outage begins it anew
+    time = BEGIN + STEP_S * np.arange(3 * N, 3 * N + len(rows))
+    codes, saved, found = codes_of(rows), (None, None), []
+    for part in np.split(np.arange(len(rows)), [cut]):
+        gate = gate_of(made, saved[0], {name: 0.0 for name in CHANNELS})
+        tags = PlantConditions(CHANNELS, STEP_S, saved[1])
+        begins = np.zeros(len(part), bool)
+        found += tags.take(gate.watched(time[part], rows[part], codes[part], begins))
+        saved = gate.arrays(), tags.arrays()
+    book = AlarmBook("all", "f00")
+    for one in in_order(found):
+        book.take(one)
+    (alarm,) = [a for a in book.alarms.values() if a.kind is AlarmKind.FROZEN]
+    assert (alarm.source, alarm.start) == ("FIT101", time[1013])
+    assert [c.time for c in book.changes if c.alarm.id == alarm.id] == [
+        time[1059],
+        time[1200],
     ]
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
+import polars as pl
 import pytest
 from filelock import FileLock
 from hypothesis import HealthCheck, given, settings
@@ -143,6 +144,50 @@ def test_any_cutting_into_files_gives_the_alarms_of_one_record(tmp_path_factory,
         assert done.week.drift.energy_ratio == pytest.approx(ratio)
 
 
+# 2026-10-24 and 2026-03-28, 22:00 UTC: in Berlin an hour comes twice, or is missing.
+NIGHTS = {"autumn": 1_792_879_200.0, "spring": 1_774_735_200.0}
+
+
+def write_local(path, time, rows):
+    """Write a table with stamps of Berlin's clock, without an offset."""
+    stamps = pl.from_epoch(pl.Series(time.astype(np.int64)), "s")
+    stamps = stamps.dt.replace_time_zone("UTC").dt.convert_time_zone("Europe/Berlin")
+    columns = {name: rows[:, k] for k, name in enumerate(CHANNELS)}
+    path.parent.mkdir(exist_ok=True)
+    pl.DataFrame({"time": stamps.dt.strftime("%F %T"), **columns}).write_csv(path)
+    os.utime(path, (clock.time() - 600, clock.time() - 600))
+
+
+def dump_of_night(folder, night, cuts, *, at_once):
+    """Return the state of a night, from files that arrive one by one or at once."""
+    time, rows = NIGHTS[night] + STEP_S * np.arange(600), ROWS[1300:1900]
+    rule = write_rule_file(folder)
+    for k, (start, stop) in enumerate(pairwise([0, *cuts, len(time)])):
+        path = folder / f"exports/{k:03d}.csv"
+        write_local(path, time[start:stop], rows[start:stop])
+        if not at_once:
+            watch_folder(rule, folder / "exports", folder / "state.db")
+    watch_folder(rule, folder / "exports", folder / "state.db")
+    state = dump(folder / "state.db")
+    assert sum(n for _, n, _ in state.pop("read")) == len(time)
+    assert state["runs"] == [[time[0], time[-1]]]
+    return state
+
+
+@pytest.mark.parametrize("night", NIGHTS)
+@pytest.mark.parametrize("cuts", ["hours", "half hours", "odd", "a day"])
+def test_files_over_a_change_of_the_clock_give_the_same_as_one(tmp_path, night, cuts):
+    step = {"hours": 60, "half hours": 30, "odd": 47, "a day": 120}[cuts]
+    at = range(step, step + 1 if cuts == "a day" else 600, step)
+    states = []
+    for k, (rows, at_once) in enumerate([((), True), (at, True), (at, False)]):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        states.append(dump_of_night(folder, night, rows, at_once=at_once))
+    assert states[0] == states[1] == states[2]
+    assert states[0]["log"]
+
+
 def test_a_record_has_alarms_that_stand_and_units_out_of_service():
     # Or the law above would say little.
     applied, wanted = expected(TIME, ROWS)
@@ -201,6 +246,36 @@ def test_a_file_that_comes_late_is_left_out_and_said(plant):
     )
     assert alarms_of(plant / "state.db") == before
     assert watched(plant).notices == ()
+
+
+@pytest.mark.parametrize("order", ["012", "1|02", "0|1|2", "01|2"])
+def test_a_file_of_2099_is_set_aside_and_swallows_no_other(plant, order):
+    """File 1 has a clock that is wrong; bars stand between runs of the watch."""
+    ahead = TIME[300:400] + 73 * 365.25 * 86_400
+    reports = []
+    for run in order.split("|"):
+        for k in map(int, run):
+            rows = slice(300 * k, 300 * (k + 1))
+            time = ahead if k == 1 else TIME[rows]
+            write_export(plant / f"exports/{k}.csv", time, ROWS[rows][: len(time)])
+        reports.append(watched(plant))
+    assert [name for report in reports for name in report.read] == ["0.csv", "2.csv"]
+    assert reports[-1].broken == ("1.csv",)
+    (said,) = [n for n in reports[-1].notices if "1.csv" in n]
+    assert "dated later than the file itself, from 2099" in said
+    assert reports[-1].exit_code >= 1
+    last = dump(plant / "state.db")["runs"][-1][1]
+    assert last == TIME[899]
+
+
+def test_days_ahead_are_a_wrong_clock_only_beside_files_that_are_right(plant):
+    shift = clock.time() + 30 * 86_400 - TIME[0]
+    write_export(plant / "exports/0.csv", TIME[:300] + shift, ROWS[:300])
+    assert watched(plant).read == ("0.csv",)
+    write_export(plant / "exports/1.csv", TIME[300:600], ROWS[300:600])
+    write_export(plant / "exports/2.csv", TIME[600:900] + shift, ROWS[600:900])
+    report = watched(plant)
+    assert report.broken == ("2.csv",)
 
 
 def test_a_file_that_is_still_written_waits_and_so_do_those_after_it(plant):

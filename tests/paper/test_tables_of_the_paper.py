@@ -245,19 +245,21 @@ def test_cases_have_the_verdict_of_all_detectors_together(make_result):
     assert row["sentence"].endswith("does not show this attack, but b detects it.")
 
 
-def test_attacks_found_are_a_table_with_chance_and_cost(make_result):
+def test_attacks_caught_are_a_table_with_chance_and_cost(make_result):
     results = [make_result("x", "a", verdicts=["drift"]), make_result("x", "b")]
     study = PaperStudy(results)
     table = found_table(study, compare(results, n_replicates=2))
     (row,) = csv.DictReader(io.StringIO(table.to_csv()))
     facts = results[0].evaluation.diagnosis
     assert (row["testbed"], row["detector"], row["rule"]) == ("x", "a", "probe")
+    attacks = results[0].evaluation.probe.attacks
+    assert (row["caught"], row["caught_of"]) == (str(attacks.caught), "8")
+    assert float(row["by_chance"]) == attacks.caught_by_chance
+    assert float(row["p_value"]) == attacks.p_value
     assert (row["found"], row["found_of"]) == (str(facts.found.count), "8")
-    assert float(row["by_chance"]) == facts.found.by_chance
-    assert float(row["p_value"]) == facts.found.p_value
     assert int(row["rings"]) == facts.rings.count
     load = results[0].evaluation.probe.load
     assert float(row["share_in_alarm"]) == facts.share_in_alarm == load.share_of_time
     assert row["alarms_per_day"] == str(load.alarms_per_day)
     assert f"| {count_words(load)} |" in table.to_markdown()
-    assert f"| {facts.found.count} of 8 |" in table.to_markdown()
+    assert f"| {attacks.caught} of 8 |" in table.to_markdown()

@@ -15,7 +15,7 @@ from report.plant import PLAIN, QUOTED, SPANS
 
 from sightline.comparison.compare import compare
 from sightline.evaluation.chart_data import extreme_rows
-from sightline.judgement.verdicts import VERDICTS, RungName, RungOutcome, info_of
+from sightline.judgement.verdicts import VERDICTS, RungName, info_of
 from sightline.metrics.intervals import count_interval
 from sightline.report.alarms import after_attacks, false_alarms
 from sightline.report.attacks import (
@@ -46,7 +46,7 @@ from sightline.report.entries import Entry, entries_of
 from sightline.report.overview import first_check, headline, standings
 from sightline.report.page import render
 from sightline.show.comparison import paper_table
-from sightline.show.evaluations import found
+from sightline.show.evaluations import on_rows
 from sightline.show.rules import GLANCE, RuleInUse
 from sightline.text import duration, share
 
@@ -108,22 +108,15 @@ def changed(entry, *, label=None, testbed=None, traces=None, **changes):
 
 
 def finding(entry, label, *, own=None, p99=0):
-    """Return a detector whose rules find these numbers of attacks."""
-    wanted = {RungName.PROBE: p99}
-    if own is not None:
-        wanted[RungName.OWN_RULE] = own
-    segments = tuple(
-        replace(
-            segment,
-            ladder={
-                rule: RungOutcome(coverage=0.0, calm=0.0, limit=0.0, visible=i < k)
-                for rule, k in wanted.items()
-            },
-        )
-        for i, segment in enumerate(entry.evaluation.segments)
-    )
-    own_rule = None if own is None else entry.evaluation.probe
-    return changed(entry, label=label, segments=segments, own_rule=own_rule, rules=None)
+    """Return a detector whose rules catch these numbers of attacks."""
+    probe = entry.evaluation.probe
+
+    def rule(n):
+        attacks = replace(probe.attacks, caught=n, p_value=0.001)
+        return replace(probe, attacks=attacks, over_alarming=False)
+
+    own_rule = None if own is None else rule(own)
+    return changed(entry, label=label, probe=rule(p99), own_rule=own_rule, rules=None)
 
 
 def test_names_that_look_like_parts_of_others_make_no_link_twice(results):
@@ -149,7 +142,7 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     def title(*others):
         return headline([best, *others])
 
-    start = "a finds 3 of 6 attacks on works by its own rule"
+    start = "a catches 3 of 6 attacks on works by its own rule"
     assert title() == start
     assert title(finding(entry, "b", p99=2)) == f"{start}, the most of all"
     assert title(finding(entry, "b", own=0, p99=3)) == f"{start}, as many as b"
@@ -158,14 +151,14 @@ def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
     assert title(*same[:2]).endswith(", as many as b and c")
     assert title(*same).endswith(", as many as b, c, d and 2 more")
     none = [finding(entry, name, own=0, p99=0) for name in "ab"]
-    assert headline(none).startswith("No detector finds an attack on works; a comes")
+    assert headline(none).startswith("No detector catches an attack on works; a comes")
     some = [none[0], finding(entry, "b", own=0, p99=1)]
-    assert headline(some).startswith("a finds 0 of 6")
+    assert headline(some).startswith("a catches 0 of 6")
     seeds = replace(best, results=best.results * 3, testbed="unknown")
     title_of_seeds = headline([seeds])
     assert (
         title_of_seeds
-        == "a finds 3 of 6 attacks by its own rule in the first of 3 seeds"
+        == "a catches 3 of 6 attacks by its own rule in the first of 3 seeds"
     )
 
 
@@ -188,27 +181,18 @@ def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):
     own = in_use(changed(entry, own_rule=rare))[0]["alarms"].text
     assert own.startswith("0.0 runs a day\n")
     assert false_alarms(entry)[0]["sentence"] == (
-        "No run of alarms lies fully outside attacks; 100.0% of attack-free time is in "
-        "alarm."
+        "No run of alarms lies fully outside attacks; 100.0% of attack-free time "
+        "(whole test) is in alarm."
     )
 
 
-def test_without_a_diagnosis_seeds_and_delay_count_attacks_with_an_alarm(entries):
+def test_seeds_are_counted_as_the_first_is(entries):
     entry = entry_of(entries, QUOTED)
-    segments = tuple(
-        replace(segment, ladder=None, verdict=None)
-        for segment in entry.evaluation.segments
-    )
-    bare = changed(entry, segments=segments, diagnosis=None)
-    bare = replace(bare, results=bare.results * 2)
-    own = in_use(bare)[0]
-    k = entry.evaluation.own_rule.hits
+    own = in_use(replace(entry, results=entry.results * 2))[0]
+    k = entry.evaluation.rules.present[-1].attacks.caught
     assert k > 0
-    assert own["found"].values[0] == k
-    assert f"mean {k:.1f}, {k} to {k} over 2 seeds" in notes_of(own["found"])
-    delays = [row for row in entry.traces.own_first_alarm if row >= 0]
-    wanted = np.median(delays) * 10
-    assert own["delay"].text == ("at once" if wanted == 0 else duration(wanted))
+    assert own["caught"].values[0] == k
+    assert f"mean {k:.1f}, {k} to {k} over 2 seeds" in notes_of(own["caught"])
 
 
 def test_time_after_attacks_is_counted_once_and_only_where_normal(entries):
@@ -267,21 +251,16 @@ def test_figures_at_a_glance_are_those_on_disk(entries):
     for entry in entries:
         known, rows = on_disk(entry), in_use(entry)
         p99 = rows[-1]
-        n_found = p99["found"].values[0]
-        n = known["stream"]["n_segments"]
-        if known["diagnosis"]:
-            shown = [s["ladder"]["probe"]["visible"] for s in known["segments"]]
-            assert n_found == sum(shown)
-            present = rows[0]["found"]
-            assert present.values[0] == known["diagnosis"]["found"]["count"]
-            assert present.values[0] == known["verdict_counts"]["detected"]
-            rings = known["diagnosis"]["rings"]["count"]
-            assert any(f"any alarm in {rings} (" in note for note in notes_of(present))
-        else:
-            assert n_found == known["probe"]["hits"]
-        low, high = count_interval(n_found, n)
+        n_caught = p99["caught"].values[0]
+        count = known["probe"]["attacks"]
+        if known["rules"] and known["rules"]["judged_days"]:
+            assert "later rows" in p99["rule"].text
+            count = known["rules"]["present"][0]["attacks"]
+        assert p99["caught"].values == (count["caught"], count["n_attacks"])
+        low, high = count_interval(n_caught, count["n_attacks"])
+        n = count["n_attacks"]
         interval = f"95% interval {share(low / n)} to {share(high / n)}"
-        assert notes_of(p99["found"])[0] == interval
+        assert notes_of(p99["caught"])[0] == interval
         is_over = "\u25b2 over-alarming" in notes_of(p99["alarms"])
         assert is_over == known["probe"]["over_alarming"]
         assert len(rows) == (2 if known["own_rule"] else 1)
@@ -290,9 +269,9 @@ def test_figures_at_a_glance_are_those_on_disk(entries):
 def test_the_own_rule_comes_first_with_its_own_delay(entries):
     entry = entry_of(entries, QUOTED)
     own = in_use(entry)[0]
-    assert own["rule"].text == "own rule"
-    n_found = found(entry.evaluation, RungName.OWN_RULE)
-    assert own["found"].values[0] == n_found > 0
+    assert own["rule"].text.startswith("own rule")
+    attacks = on_rows(entry.evaluation, RungName.OWN_RULE).attacks
+    assert own["caught"].values[0] == attacks.caught > 0
     assert own["delay"].text != "\N{EN DASH}"
 
 

@@ -16,12 +16,12 @@ from sightline.report.overview import (
     first_check,
     later_rows,
     looked_at,
-    others_find,
+    others_catch,
 )
 from sightline.report.page import default_title, render
 from sightline.rules.choose import after_later_rows, count_words
 from sightline.rules.judging import ChoiceOutcome, SetAction
-from sightline.show.evaluations import cost_of, found
+from sightline.show.evaluations import cost_of, on_rows
 
 
 def on_rules(entry, **load):
@@ -86,19 +86,30 @@ def test_counts_are_those_of_the_results(entries):
     page = Parsed(without_plotly(render([entry, *others])))
     text = " ".join(page.text.split())
     n = entry.evaluation.stream.n_segments
-    n_found = found(entry.evaluation, entry.main_rule)
-    assert f"{n_found} of {n} by the own rule of {entry.label}" in text
+    attacks = on_rows(entry.evaluation, entry.main_rule).attacks
+    count = f"{attacks.caught} of {attacks.n_attacks}"
+    assert f"{count} by the own rule of {entry.label}" in text
     words = [info.word for info in entry.verdicts]
     n_missed = n - words.count(Verdict.DETECTED)
-    assert f"{n_missed} attacks are missed by the own rule of {entry.label}" in text
+    where = f"by the own rule of {entry.label} (whole test)"
+    assert f"{n_missed} attacks are not singled out {where}" in text
     assert sum(count for _, count in entry.verdict_counts) == n
     texts = [text for text, _ in looked_at([entry, *others])]
     assert "4,000 rows, 11.1 h in rows of 10 s" in texts
     assert f"{n} attacks" in texts
     assert "3 detectors" in texts
-    assert others_find(others).startswith("The rules in use of the other 2 find ")
+    assert others_catch(others).startswith("The rules in use of the other 2 catch ")
     load = entry.evaluation.rules.present[-1].load
     assert count_words(load).split()[0] in cost_words(entry)
+
+
+def test_the_header_says_the_same_whichever_detector_comes_first(entries):
+    entry = entry_of(entries, QUOTED)
+    stream = entry.evaluation.stream
+    coarse = replace(stream, n_test=stream.n_test // 10, step_s=100.0, p=1)
+    other = changed(entry, label="coarse", stream=coarse)
+    assert looked_at([entry, other])[:3] == looked_at([other, entry])[:3]
+    assert looked_at([other, entry])[:2] == looked_at([entry])[:2]
 
 
 def test_findings_are_counted_by_severity(entries):

@@ -6,16 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from report.plant import PLAIN, QUOTED, SPANS
+from report.plant import PLAIN, QUOTED
 from report.recordings import recording_facts
 from report.test_data import changed, entry_of, in_use, notes_of
 from report.test_page import Parsed, without_plotly
-from scipy.stats import binom
 
 from sightline import write_report
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.judgement.event_test import Flag
-from sightline.judgement.verdicts import Count, RungName, Verdict
+from sightline.judgement.verdicts import Count, Verdict
 from sightline.report.attacks import attack_details, attack_groups, matrix
 from sightline.report.charts import energy_figure
 from sightline.report.entries import entries_of
@@ -27,7 +26,7 @@ from sightline.report.overview import (
 )
 from sightline.report.redaction import redacted
 from sightline.rules.choose import load_words
-from sightline.show.evaluations import found_by_chance
+from sightline.show.evaluations import OWN, P99, RULE_WORDS, on_rows, rules_of
 from sightline.storage import Result
 from sightline.text import mean_count, p_value
 
@@ -59,44 +58,29 @@ def of_works(results, **changes):
 # Chance beside every count
 
 
-def test_every_count_of_attacks_found_has_its_chance_beside_it(entries):
+def test_every_count_of_attacks_caught_has_its_chance_beside_it(entries):
     for entry in entries:
-        facts = entry.evaluation.diagnosis
-        chances = [rule["found"].text.partition("\n")[2] for rule in in_use(entry)]
-        assert all(chances), entry.label
-        if facts is None:
-            assert chances[0].endswith("chance not measured")
-            continue
-        found, rings = (
-            f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
-            for count in (facts.found, facts.rings)
-        )
-        assert chances[0] == found
-        present = in_use(entry)[0]
-        assert any(f"({rings})" in note for note in notes_of(present["found"]))
-        assert present["alarms"].text.endswith("% of time")
+        for rule in (OWN, P99):
+            if rule not in rules_of(entry.evaluation):
+                continue
+            attacks = on_rows(entry.evaluation, rule).attacks
+            (cell,) = [
+                one["caught"]
+                for one in in_use(entry)
+                if one["rule"].text.startswith(RULE_WORDS[rule])
+            ]
+            assert cell.values == (attacks.caught, attacks.n_attacks)
+            chance = f"{mean_count(attacks.caught_by_chance)} by chance, "
+            assert cell.text.endswith(f"{chance}{p_value(attacks.p_value)}")
+        assert in_use(entry)[0]["alarms"].text.endswith("% of time")
 
 
-def test_the_page_prints_no_count_of_attacks_found_alone(results, tmp_path):
+def test_the_page_prints_no_count_of_attacks_caught_alone(results, tmp_path):
     text = unbroken(page_of(results, tmp_path))
     glance_text = text.partition("Verdicts, and what to check first")[2]
     cells = re.findall(r"\d of 6 (.*?) 95% interval", glance_text)
     assert len(cells) >= 5
-    assert all("by chance" in cell or "chance not" in cell for cell in cells)
-
-
-def test_of_another_rule_than_the_present_one_chance_is_bounded(entries):
-    entry = entry_of(entries, QUOTED)
-    evaluation = entry.evaluation
-    assert evaluation.diagnosis.rule == RungName.OWN_RULE
-    count = found_by_chance(evaluation, RungName.PROBE)
-    assert count.by_chance == pytest.approx(0.05 * len(SPANS))
-    law = [binom.pmf(k, len(SPANS), 0.05) for k in range(len(SPANS) + 1)]
-    assert count.p_value == pytest.approx(sum(law[count.count :]))
-    own, p99 = (rule["found"] for rule in in_use(entry))
-    assert p99.text.partition("\n")[2].startswith("at most 0.3 by chance")
-    assert not any("any alarm" in note for note in notes_of(p99))
-    assert "at most" not in own.text
+    assert all("by chance" in cell for cell in cells)
 
 
 def judged_texts(entry):
@@ -105,18 +89,19 @@ def judged_texts(entry):
 
 def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entries):
     entry = entry_of(entries, PLAIN)
-    facts = entry.evaluation.diagnosis
+    present = entry.evaluation.rules.present[0]
     text = headline_chance(entry)
-    assert f"would find {mean_count(facts.found.by_chance)}" in text
-    cost = load_words(entry.evaluation.rules.present[0].load)
-    assert f"makes {cost} where there is no attack" in text
-    lucky = replace(facts, found=replace(facts.found, by_chance=3.2, p_value=0.4))
-    head = changed(entry, diagnosis=lucky, rules=None)
+    assert text.startswith("On the later rows the p99 rule catches")
+    assert f"{mean_count(present.attacks.caught_by_chance)} by chance" in text
+    assert f"makes {load_words(present.load)} where there is no attack" in text
+    probe = entry.evaluation.probe
+    lucky = replace(probe.attacks, caught_by_chance=3.2, p_value=0.4)
+    head = changed(entry, probe=replace(probe, attacks=lucky), rules=None)
     assert headline([head]).endswith("no more than by chance")
-    assert headline_chance(head).startswith("By chance it would find 3.2 (p 0.4).")
+    assert "(3.2 by chance, p 0.4)" in headline_chance(head)
 
 
-def test_a_rule_that_never_stops_finds_nothing_and_says_so(entries):
+def test_a_rule_that_never_stops_says_so(entries):
     entry = entry_of(entries, PLAIN)
     evaluation = entry.evaluation
     none = Count(count=0, total=6, by_chance=0.0, p_value=1.0)
@@ -133,10 +118,9 @@ def test_a_rule_that_never_stops_finds_nothing_and_says_so(entries):
             for segment in evaluation.segments
         ),
     )
-    cell = in_use(standing)[0]["found"]
-    assert cell.values[0] == 0
+    cell = in_use(standing)[0]["caught"]
     assert any("never stops for long" in note for note in notes_of(cell))
-    assert "it never stops for long, so it finds nothing." in first_check(
+    assert "it never stops for long, so its alarms say little." in first_check(
         standing.evaluation
     )
     for attack in attack_groups([standing]):
@@ -371,7 +355,7 @@ def test_results_of_earlier_rules_render_and_say_so(folder, tmp_path):
     text = unbroken(parsed)
     assert EARLIER in text
     assert "verdicts by earlier rules" in text
-    assert "by earlier rules; chance not measured" in text
+    assert "not counted in results so old" in text
     assert "by earlier rules: evaluate the stream again" in text
     rows = [a for tag, a in parsed.elements if a.get("class") == "attack"]
     assert rows

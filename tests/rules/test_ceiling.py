@@ -338,7 +338,7 @@ def test_every_outcome_has_its_sentence():
         "needed."
     )
     assert one_rule(CeilingOutcome.MISSED) == (
-        "Rule 'all' started no alarm in it. A better rule could alarm after 60 s; "
+        "Rule 'all' did not catch it. A better rule could alarm after 60 s; "
         "beyond that a better model is needed."
     )
     assert one_rule(CeilingOutcome.AT_CEILING, delay_s=60.0, could_save_s=0.0) == (
@@ -352,7 +352,7 @@ def test_every_outcome_has_its_sentence():
     assert one_rule(
         CeilingOutcome.UNSEEN, ceiling_s=None, p_value=0.2, is_evident=False
     ) == (
-        "Rule 'all' started no alarm in it. Even the ceiling does not see the attack: "
+        "Rule 'all' did not catch it. Even the ceiling does not see the attack: "
         "in hindsight 19 of 99 attack-free stretches of this length are as far from "
         "normal. A better model is needed."
     )

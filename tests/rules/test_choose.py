@@ -293,6 +293,8 @@ def outcome(name, which, per_day, part=0.001, n=4):
     )
     attacks = AttackAlarms(
         n_attacks=n,
+        caught=len(which),
+        caught_by_chance=0.1,
         raised=len(which),
         raised_by_chance=0.1,
         rings=len(which),
@@ -312,11 +314,11 @@ def in_set(before, after, together=8.0):
 @pytest.mark.parametrize(
     ("before", "after", "together", "action", "words"),
     [
-        (("AB", 9), ("AB", 5), 9, "replace", "nothing that is raised now is lost."),
+        (("AB", 9), ("AB", 5), 9, "replace", "nothing that is caught now is lost."),
         (("AB", 5), ("ABC", 6), 9, "replace", "lost and attack C is gained"),
-        (("AB", 5), ("AB", 6), 9, "keep", "raise the same and save nothing"),
+        (("AB", 5), ("AB", 6), 9, "keep", "catch the same and save nothing"),
         (("AB", 5), ("BCD", 4), 9, "add", "lose attack A, and it gains attacks C and"),
-        (("A", 5), ("AB", 13), 11, "add", "it gains attack B; both together raise 2"),
+        (("A", 5), ("AB", 13), 11, "add", "it gains attack B; both together catch 2"),
         (("AB", 5), ("BC", 5), 13, "keep", "lose attack A and gain attack C, and both"),
         (("AB", 5), ("B", 2), 6, "keep", "would lose attack A and gain nothing"),
         (("AB", 5), ("ABC", 13), 14, "keep", "to gain attack C it makes 13 alarms"),

@@ -19,7 +19,7 @@ EIGHT = datetime(2026, 11, 15, 8, tzinfo=UTC).timestamp()
 
 def seconds(stamps, *, zone=None, time_format=None):
     column = stamps if isinstance(stamps, pl.Series) else pl.Series("time", stamps)
-    found, is_utc, _ = seconds_from(
+    found, is_utc, *_ = seconds_from(
         column, path=Path("test.csv"), zone=zone, time_format=time_format
     )
     return found.tolist(), is_utc

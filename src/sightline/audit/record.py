@@ -23,6 +23,8 @@ from sightline.data.validity import Mode, Unwatched
 
 # The key of a stream's `meta` under which its audit travels.
 AUDIT_KEY = "recording_audit"
+# The key that says that another seed of the detector gives other residuals.
+RANDOM_KEY = "detector_is_random"
 
 
 class Severity(StrEnum):
@@ -185,7 +187,7 @@ _TABLE = (
         code="SL111",
         title="Labelled attack without trace",
         severity=Severity.NOTE,
-        effect="No alarm rule on these residuals can find it; it counts as missed.",
+        effect="No rule or repair that was tried shows it; it counts as missed.",
     ),
     Code(
         code="SL112",
@@ -206,6 +208,13 @@ _TABLE = (
         severity=Severity.WARNING,
         effect="First rows of attacks count as attack-free: alarms on them as false, "
         "and limits are set on them.",
+    ),
+    Code(
+        code="SL115",
+        title="One seed of a random detector",
+        severity=Severity.WARNING,
+        effect="Another seed gives other figures, so an order of detectors may be that "
+        "of the seed.",
     ),
     # Files and time.
     Code(
@@ -374,6 +383,13 @@ _TABLE = (
         effect="Every row of test is new to a detector, so that it is in alarm "
         "throughout, or its limits mean nothing.",
     ),
+    Code(
+        code="SL232",
+        title="Attack-free rows outside train's range",
+        severity=Severity.WARNING,
+        effect="On such a day a detector sees values that it has never learned, and "
+        "may be in alarm without any attack.",
+    ),
 )
 CODES: Mapping[str, Code] = {row.code: row for row in _TABLE}
 # How a finding about single tags begins; it goes on with "3 tags have" and a list.
@@ -386,6 +402,7 @@ LEADS: Mapping[str, str] = {
     "SL229": "{} a stretch without any change, far longer than usual",
     "SL230": "{} many rows at an exact limit",
     "SL231": "{} values in test far outside all of train",
+    "SL232": "{} attack-free test rows outside train's range",
 }
 # What is said if no error or warning has one of the codes.
 PASSED: Mapping[str, str] = {
@@ -399,7 +416,8 @@ PASSED: Mapping[str, str] = {
     "SL225": "Every cell is a finite number.",
     "SL227 SL229": "No tag stands still for unusually long.",
     "SL228": "Train begins as it goes on.",
-    "SL231": "Every sensor lies in test where it lies in train.",
+    "SL231 SL232": "On each day of test every tag has at least 80% of its attack-free "
+    "rows within train's range.",
 }
 
 
@@ -515,6 +533,9 @@ class TagFacts:
         What the two tables hold.
     low, high : float, optional
         The range of the instrument, as in ``tags.csv``.
+    outside : dict of str to float
+        Share of attack-free test rows outside the range of train, for each day of test
+        (plant's clock) that has such rows; one day without a name if there is no time.
     """
 
     name: str
@@ -525,6 +546,7 @@ class TagFacts:
     test: TagSummary
     low: float | None = None
     high: float | None = None
+    outside: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,12 +20,12 @@ from sightline.audit.record import (
     TagSummary,
     finding,
 )
-from sightline.data.arrays import ATTACK, Bools, Floats, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints
 from sightline.data.recording import Recording, Role, Tag
 from sightline.data.segments import run_bounds
-from sightline.data.zones import stamp
+from sightline.data.zones import local_seconds, stamp
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.text import duration, exact, names, plural
+from sightline.text import duration, exact, names, plural, share
 
 # Values that historians, loggers and converters write where nothing was measured.
 _MAGNITUDES = np.array(
@@ -63,6 +63,9 @@ _OFF_GRID = 0.5
 STILL_ROWS, _STILL_TIMES, _MOVING = 60, 10, 0.2
 # Share of rows at the exact limit of a tag that is cut off, and its different values.
 _CUT_SHARE, _CUT_VALUES, _CUT_RUNS = 0.01, 50, 3
+# A tag is named if on some day more of its attack-free test rows lie outside train.
+MOST_OUTSIDE = 0.2
+DAY_S = 86_400
 # Start-up: within this share of train, this many widths beyond the range of the rest.
 _START_SHARE, _START_WIDTHS, _START_ROWS = 0.25, 0.5, 10
 # How many tags and cells a sentence lists before it counts the rest.
@@ -214,12 +217,20 @@ class TagColumns:
         Its values.
     is_attack : array of shape (n_test,)
         Which rows of test are attacks.
+    days : Days
+        The days of test.
     """
 
     tag: Tag
     train: TagInTable
     test: TagInTable
     is_attack: Bools
+    days: "Days"
+
+    @cached_property
+    def outside(self) -> dict[str, float]:
+        """Share of attack-free test rows outside train's range, for each day."""
+        return self.days.outside(self.train.values, self.test.values)
 
     @property
     def columns(self) -> tuple[TagInTable, TagInTable]:
@@ -240,6 +251,55 @@ class TagColumns:
     def rounding(self) -> "Hit | None":
         """What `check_resolution` found."""
         return check_resolution(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Days:
+    """The days of test, by the plant's clock; `of` makes them.
+
+    Parameters
+    ----------
+    names : list of str
+        Of each day; one without a name if there is no time.
+    number : array of int, shape (n_test,)
+        The day of each row; -1 where it is not attack-free.
+    is_whole : array of bool, shape (n_days,)
+        Days with at least half as many attack-free rows as the usual day.
+    """
+
+    names: list[str]
+    number: Ints
+    is_whole: Bools
+
+    @classmethod
+    def of(cls, test: Recording) -> "Days":
+        """Return the days of a recording."""
+        names, number = [""], np.zeros(test.n_steps, np.int64)
+        if test.time is not None and test.n_steps:
+            day = local_seconds(test.time, test.timezone) // DAY_S
+            first, number = np.unique(day, return_inverse=True)
+            names = [stamp(float(one) * DAY_S)[:10] for one in first]
+        number = np.where(test.labels == NORMAL, number, -1)
+        counts = np.bincount(number[number >= 0], minlength=len(names))
+        usual = np.median(counts[counts > 0]) if counts.any() else 0
+        return cls(names, number, (counts >= usual / 2) & (counts > 0))
+
+    def outside(
+        self, train: npt.NDArray[np.floating], test: npt.NDArray[np.floating]
+    ) -> dict[str, float]:
+        """Return the share of attack-free rows outside train's range, by day."""
+        known = train[np.isfinite(train)]
+        is_free = (self.number >= 0) & np.isfinite(test)
+        if not len(known) or not is_free.any():
+            return {}
+        is_out = is_free & ((test < known.min()) | (test > known.max()))
+        n_days = len(self.names)
+        rows = np.bincount(self.number[is_free], minlength=n_days)
+        out = np.bincount(self.number[is_out], minlength=n_days)
+        return {
+            self.names[k]: round(float(out[k] / rows[k]), 4)
+            for k in np.flatnonzero(rows).tolist()
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -563,6 +623,22 @@ def check_place(tag: TagColumns) -> Hit | None:
     )
 
 
+def check_outside(tag: TagColumns) -> Hit | None:
+    """Find a tag with many attack-free test rows outside train's range on some day.
+
+    Days with few attack-free rows do not count.
+    """
+    whole = [tag.days.names[k] for k in np.flatnonzero(tag.days.is_whole).tolist()]
+    shares = {day: tag.outside[day] for day in whole if day in tag.outside}
+    many = [day for day, part in shares.items() if part > MOST_OUTSIDE]
+    if not many:
+        return None
+    worst = max(many, key=lambda day: shares[day])
+    part, n_days = shares[worst], len(shares)
+    where = "" if n_days == 1 else f" on {worst}, {len(many)} of {n_days} days"
+    return Hit(text=f" ({share(part)}{where})", weight=part)
+
+
 TAG_CHECKS: dict[str, Callable[[TagColumns], Hit | None]] = {
     "SL221": lambda tag: tag.rounding,
     "SL222": check_codes,
@@ -572,6 +648,7 @@ TAG_CHECKS: dict[str, Callable[[TagColumns], Hit | None]] = {
     "SL229": check_still,
     "SL230": check_cut,
     "SL231": check_place,
+    "SL232": check_outside,
 }
 
 
@@ -600,7 +677,7 @@ def check_tags(
     """
     facts: list[TagFacts] = []
     hits: dict[str, list[tuple[str, Hit]]] = {code: [] for code in TAG_CHECKS}
-    is_attack = np.asarray(test.labels == ATTACK)
+    is_attack, days = np.asarray(test.labels == ATTACK), Days.of(test)
     unusual = np.zeros(test.n_steps)
     for tag, first, second in zip(
         train.tags, columns_of(train.values), columns_of(test.values), strict=True
@@ -611,6 +688,7 @@ def check_tags(
             train=TagInTable(table="train", values=first, recording=train),
             test=TagInTable(table="test", values=second, recording=test),
             is_attack=is_attack,
+            days=days,
         )
         facts.append(
             TagFacts(
@@ -622,6 +700,7 @@ def check_tags(
                 test=summary_of(second),
                 low=tag.low,
                 high=tag.high,
+                outside=columns.outside,
             )
         )
         for code, check in TAG_CHECKS.items():
@@ -694,5 +773,7 @@ def _remedy(code: str, details: Sequence[tuple[float, ...]]) -> str:
                 "Export both tables in one unit; if the plant runs elsewhere now, "
                 "learn from a later time."
             )
+        case "SL232":
+            return f"Learn from a later time, or {ignore} if nothing depends on it."
         case _:
             return f"Check the sensor; {ignore} if it was out of service."

@@ -55,6 +55,8 @@ class TrainTag:
     states : tuple of float
         The values that it takes in train, the most frequent first, if there are at
         most `MOST_STATES`; else empty.
+    resolution : float, optional
+        Smallest step of its readings, where it is known.
     """
 
     name: str
@@ -68,6 +70,7 @@ class TrainTag:
     least: float = -np.inf
     most: float = np.inf
     states: tuple[float, ...] = ()
+    resolution: float | None = None
 
     @property
     def range(self) -> float:
@@ -404,12 +407,13 @@ def train_tag(
     unit: str | None = None,
     least: float | None = None,
     most: float | None = None,
+    resolution: float | None = None,
 ) -> TrainTag:
     """Return what train says of a tag.
 
     Parameters
     ----------
-    name, column, role, stage, unit
+    name, column, role, stage, unit, resolution
         As of `TrainTag`.
     values : array of shape (n_steps,)
         Its readings in train; missing ones are left out.
@@ -442,6 +446,7 @@ def train_tag(
         least=least if least is not None else (0.0 if lowest >= 0 else -np.inf),
         most=np.inf if most is None else most,
         states=tuple(states[order].tolist()) if few else (),
+        resolution=resolution,
     )
 
 
@@ -457,6 +462,7 @@ def tags_of(train: Recording) -> tuple[TrainTag, ...]:
             unit=tag.unit,
             least=tag.low,
             most=tag.high,
+            resolution=tag.resolution,
         )
         for column, tag in enumerate(train.tags)
     )

@@ -367,8 +367,12 @@ class SpotCase:
 
     def _at(self, sizes: Floats, share: float) -> SizeAt:
         """Return the size seen in a share of places, with its interval."""
-        size, low, high = map(finite, quantile_sizes(sizes, share))
         tag = self.target.tags[0]
+        sizes = np.asarray(quantile_sizes(sizes, share))
+        if self.shape.unit is SizeUnit.TAG and tag.resolution:
+            # An instrument shows whole steps: no smaller size can be read.
+            sizes = np.ceil(sizes / tag.resolution - 1e-9) * tag.resolution
+        size, low, high = map(finite, sizes)
         of_range = None if size is None else self.shape.of_range(size, tag)
         return SizeAt(size=size, low=low, high=high, of_range=of_range)
 

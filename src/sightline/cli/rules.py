@@ -27,7 +27,6 @@ from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
     csv_cell,
-    mean_count,
     names,
     plural,
     share,
@@ -681,7 +680,8 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
 
 
 def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]:
-    """Return what became of the promise, attacks raised, and drift."""
+    """Return what became of the promise, attacks caught, and drift."""
+    from sightline.show.evaluations import caught_chance
     from sightline.show.rules import DRIFT, Rates, kept_words, share_warning
     from sightline.show.table import RecordTable
     from sightline.show.terminal import with_legend
@@ -691,7 +691,7 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     load, use = outcome.load, outcome.attacks
     lines = [
         f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
-        kept_words(outcome, rates),
+        kept_words(outcome, rates, budget),
     ]
     if load.days:
         lines.append(
@@ -701,9 +701,8 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
         )
     if use.n_attacks:
         lines.append(
-            f"Of {plural(use.n_attacks, 'attack')} it raised {use.raised} "
-            f"({mean_count(use.raised_by_chance)} by chance); it rang in {use.rings} "
-            f"({mean_count(use.rings_by_chance)} by chance)."
+            f"Of {plural(use.n_attacks, 'attack')} it caught {use.caught} "
+            f"({caught_chance(use)})."
         )
     if warning := share_warning(outcome, budget):
         lines.append(warning)

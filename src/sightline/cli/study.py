@@ -486,9 +486,14 @@ class StudyScreen:
             self._line += f" {share(step.done / step.total)}"
 
     def audited(self, label: str, audit: "Audit") -> None:
-        """Print the errors and warnings of a testbed's audit, one line each."""
-        for one in audit.serious:
-            self._console.print(Text(f"{label}: {one.line}"), soft_wrap=True)
+        """Print the accepted errors of a testbed's audit, and count its warnings."""
+        from sightline.cli.summary import audit_words
+
+        lines = [one.line for one in audit.errors]
+        if n_warnings := len(audit.serious) - len(lines):
+            lines.append(audit_words(n_warnings))
+        for line in lines:
+            self._console.print(Text(f"{label}: {line}"), soft_wrap=True)
 
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""

@@ -14,13 +14,13 @@ from sightline.show.comparison import seen_differences, terminal_tables
 from sightline.show.evaluations import (
     EVALUATIONS,
     LEGEND,
-    found_table,
+    caught_table,
     name_of,
     standing_words,
 )
 from sightline.show.table import RecordTable
 from sightline.show.terminal import rendered, with_legend
-from sightline.text import share
+from sightline.text import plural, share
 
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
@@ -30,29 +30,38 @@ EARLIER_RULES = (
 )
 
 
+def audit_words(n_serious: int) -> str:
+    """Return where the errors and warnings of an audit are printed."""
+    findings = plural(n_serious, "serious finding")
+    return (
+        f"The audit of the data made {findings}: `sightline inspect` and the report "
+        "have them."
+    )
+
+
 def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     """Return the table of evaluations, with details of the attacks of a single one.
 
     Parameters
     ----------
     evaluations : sequence of Evaluation
-        One row each, and one row each on the attacks found, with chance and cost. If
+        One row each, and one row each on the attacks caught, with chance and cost. If
         there is only one, its attacks and the reasons why they were missed follow.
 
     Returns
     -------
     RenderableType
         For a `rich` console, at most 80 columns wide; ends with the errors and
-        warnings of the data's audit, and all notices.
+        warnings of the protocol, how many the data's audit has, and all notices.
     """
     parts = with_legend(RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND))
-    if found := with_legend(found_table(evaluations)):
+    if caught := with_legend(caught_table(evaluations)):
         standing = [
             Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")
             for e in evaluations
             if e.diagnosis is not None and e.diagnosis.is_standing
         ]
-        parts += [found[0], *standing, *found[1:]]
+        parts += [caught[0], *standing, *caught[1:]]
     parts += with_legend(rules.terminal_table(evaluations))
     if len(evaluations) == 1:
         (e,) = evaluations
@@ -61,8 +70,11 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
             parts += [Text(e.rules.advice, style="bold"), Text()]
         elif e.rules_refused is not None:
             parts += [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
-    serious = [one.line for e in evaluations for one in e.findings if one.is_serious]
-    parts += [Text(f"- {line}", style="bold") for line in dict.fromkeys(serious)]
+    serious = [one for e in evaluations for one in e.findings if one.is_serious]
+    of_method = dict.fromkeys(one.line for one in serious if one.is_protocol)
+    parts += [Text(f"- {line}", style="bold") for line in of_method]
+    if n_data := len({one.line for one in serious if not one.is_protocol}):
+        parts.append(Text(f"- {audit_words(n_data)}"))
     for e in evaluations:
         is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
         name = f"{name_of(e)}: " if len(evaluations) > 1 else ""

@@ -8,6 +8,7 @@ from itertools import combinations, count, pairwise, product
 import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts
+from sightline.audit.record import RANDOM_KEY
 from sightline.comparison.differences import (
     PRIMARY,
     Difference,
@@ -28,7 +29,7 @@ from sightline.evaluation.result import Interval, plain
 from sightline.figures import Figure, with_interval
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Count, RungName, Verdict
-from sightline.metrics.alarm_load import AlarmLoad
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import N_REPLICATES
 from sightline.metrics.ranking import (
     FEWEST_RANKED,
@@ -197,10 +198,10 @@ class SideBySide:
 
 @dataclass(frozen=True, kw_only=True)
 class Detections:
-    """How many attacks a detector's present rule finds, with chance and cost.
+    """How many attacks a detector's present rule catches, with chance and cost.
 
-    Of the first seed. All but the names is None for results of earlier versions and
-    without attacks.
+    Of the first seed, on the whole test. All but the names is None for results of
+    earlier versions and without attacks.
 
     Parameters
     ----------
@@ -208,10 +209,12 @@ class Detections:
         Names.
     rule : RungName, optional
         The present rule: ``own-rule`` or ``probe``.
+    attacks : AttackAlarms, optional
+        Attacks that it catches.
     found, rings : Count, optional
-        Attacks that it finds, and attacks with any alarm.
+        Attacks that its verdicts call found, and attacks with any alarm.
     is_standing : bool
-        Whether it is in alarm so long in calm time that it finds nothing.
+        Whether it is in alarm so long in calm time that its alarms say little.
     share_in_alarm : float, optional
         Share of attack-free time in alarm.
     load : AlarmLoad, optional
@@ -220,12 +223,13 @@ class Detections:
 
     testbed: str
     detector: str
-    rule: RungName | None
+    rule: RungName
     found: Count | None
     rings: Count | None
     is_standing: bool
     share_in_alarm: float | None
     load: AlarmLoad | None = None
+    attacks: AttackAlarms | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -377,6 +381,16 @@ def compare(
     notices: list[str] = []
     for runs in studied:
         notices += [*paired[runs.testbed].notices(), *_different_channels(runs)]
+        lone = [
+            one.label
+            for one in runs.detectors
+            if len(one.results) == 1 and one.evaluation.provenance.meta.get(RANDOM_KEY)
+        ]
+        if lone and len(runs.detectors) > 1:
+            notices.append(
+                f"{runs.testbed}: one seed of {names(lone, _MOST)}. Another seed gives "
+                "other figures, so the order of detectors is that of one seed."
+            )
         earlier = [
             one.label
             for one in runs.detectors
@@ -454,7 +468,7 @@ def _different_channels(runs: TestbedRuns) -> list[str]:
 
 
 def _detections(runs: TestbedRuns) -> list[Detections]:
-    """Return what the present rule of each detector finds, where it was judged."""
+    """Return what the present rule of each detector catches, where it was judged."""
     return [
         Detections(
             testbed=runs.testbed,
@@ -464,15 +478,17 @@ def _detections(runs: TestbedRuns) -> list[Detections]:
             rings=facts.rings,
             is_standing=facts.is_standing,
             share_in_alarm=facts.share_in_alarm,
-            load=(
-                detector.evaluation.own_rule
-                if facts.rule == RungName.OWN_RULE and detector.evaluation.own_rule
-                else detector.evaluation.probe
-            ).load,
+            load=alarms.load,
+            attacks=alarms.attacks,
         )
         for detector in runs.detectors
         if (facts := detector.evaluation.diagnosis) is not None
         and facts.found is not None
+        and facts.rule is not None
+        for alarms in [
+            (facts.rule == RungName.OWN_RULE and detector.evaluation.own_rule)
+            or detector.evaluation.probe
+        ]
     ]
 
 

@@ -10,6 +10,8 @@ from sightline.data.arrays import Bools, Floats, Ints
 
 # A row may be dated this much later than its file was changed: zones are not known.
 AHEAD_S: Final = 86_400.0
+# No plant writes rows this far ahead of its time.
+FAR_S: Final = 10 * 365.25 * 86_400.0
 # Rows of two passes of a clock collide within this share of a step. Where more rows
 # than this go back in time, a table is in no order, and no clock went back.
 _NEAR: Final = 0.5

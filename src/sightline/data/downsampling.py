@@ -411,7 +411,9 @@ def downsampled(
         values=_sampled(recording, starts, every, sampling),
         validity=None
         if recording.validity is None
-        else block_codes(recording.validity, starts, every),
+        else block_codes(
+            recording.validity, starts, 1 if sampling in ("stride", "first") else every
+        ),
         labels=_labels(labels, starts, ends, label_rule),
         time=None
         if recording.time is None

@@ -227,7 +227,9 @@ class StandingTags:
             self.shown[:, k] = np.nan
         return rows, firsts, start
 
-    def mark(self, time: Floats, values: Floats, codes: Codes, begins: Bools) -> None:
+    def mark(
+        self, time: Floats, values: Floats, codes: Codes, begins: Bools
+    ) -> dict[int, Floats]:
         """Write ``FROZEN`` and ``MOVED`` into the codes of watched rows.
 
         Parameters
@@ -236,14 +238,23 @@ class StandingTags:
             As for `since`.
         codes : array of int8, shape (n_rows, n_tags)
             Changed where a tag is frozen or has moved.
+
+        Returns
+        -------
+        dict of int to array of shape (n_rows,)
+            For each tag that is frozen in some rows: since when it shows its value.
         """
         columns = np.ascontiguousarray(values.T)
+        stands: dict[int, Floats] = {}
         for k in np.flatnonzero(np.isfinite(self.longest_s)).tolist():
             limit = STILL_LIMIT * self.longest_s[k]
             rows, firsts, start = self._runs(k, time, columns[k], begins)
             stops = np.append(firsts[1:], len(rows))[: len(firsts)]
             for run in np.flatnonzero(time[rows[stops - 1]] - start > limit).tolist():
                 inside = rows[firsts[run] : stops[run]]
-                codes[inside[time[inside] - start[run] > limit], k] = Validity.FROZEN
+                frozen = inside[time[inside] - start[run] > limit]
+                codes[frozen, k] = Validity.FROZEN
+                stands.setdefault(k, np.full(len(time), np.nan))[frozen] = start[run]
         for k, (value, resolution) in self.constant.items():
             codes[differs(columns[k], value, resolution), k] = Validity.MOVED
+        return stands

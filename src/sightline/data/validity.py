@@ -140,9 +140,14 @@ def codes_of(values: npt.NDArray[np.floating]) -> Codes:
 
 def code_counts(codes: Codes, channels: Sequence[str], most: int = 6) -> list[str]:
     """Return in words how many cells have each code but ``GOOD``, by tag."""
-    found = []
+    found: list[str] = []
+    n_codes = len(Validity)
+    # All cells are counted in one pass, most often over nothing but good ones.
+    odd = np.flatnonzero(codes)
+    place = codes.ravel()[odd].astype(np.intp) * len(channels) + odd % len(channels)
+    table = np.bincount(place, minlength=n_codes * len(channels))
     for code, words in CODE_WORDS.items():
-        counts = (codes == code).sum(axis=0)
+        counts = table.reshape(n_codes, -1)[code]
         if counts.any():
             order = np.argsort(-counts, kind="stable")
             by_tag = [f"{channels[k]} ({counts[k]:,})" for k in order if counts[k]]
@@ -284,6 +289,9 @@ class Gate:
         [0, 1, 0]
         """
         found = np.zeros(len(codes), np.int8)
+        if self.mode is None and codes.max(initial=0) < Validity.BAD:
+            self.state[0] *= not len(codes)
+            return found
         n_tags = codes.shape[1]
         n_lost = (~is_usable(codes)).sum(axis=1)
         is_several = n_lost >= min(LEAST_TAGS, n_tags)
@@ -322,6 +330,8 @@ def _run_lengths(flags: Bools, before: float) -> Floats:
 
 def spans(time: Floats, reasons: Codes, step_s: float) -> tuple[Unwatched, ...]:
     """Return the time that was not watched, neighbouring rows of a reason together."""
+    if not reasons.any():
+        return ()
     is_new = np.ones(len(time), np.bool_)
     is_new[1:] = (reasons[1:] != reasons[:-1]) | (np.diff(time) > 1.5 * step_s)
     firsts = np.flatnonzero(is_new)

@@ -230,6 +230,8 @@ class DetectorCard:
         before, so that nothing stored is mistaken for the result of another version.
     extra : str, optional
         The extra of Sightline that installs what it needs.
+    is_random : bool
+        Whether another seed gives other residuals.
     faithful, deviates : tuple of str
         Sentences: what is as published, and what is not and why.
     settings : mapping
@@ -250,6 +252,7 @@ class DetectorCard:
     space: str = "observation"
     version: int = 1
     extra: str | None = None
+    is_random: bool = False
     faithful: tuple[str, ...] = ()
     deviates: tuple[str, ...] = ()
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -646,6 +649,10 @@ class LearnedDetector(Shown, ABC):
                 "or use a detector that looks at a window of rows."
             )
         return n_rows
+
+    def memory(self, preset: str = "export") -> int:
+        """Return how many earlier rows of a tag its residual depends on, if few."""
+        return self._look_back(self._settings(preset)) or 0
 
     def _look_back(self, settings: Any) -> int | None:
         """Return the same by the model alone; None for all earlier rows."""

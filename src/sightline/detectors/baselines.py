@@ -27,6 +27,7 @@ from sightline.detectors.base import (
 )
 from sightline.detectors.preprocessing import (
     Preprocessing,
+    expected_cells,
     forecast_windows,
     rows_to_learn,
 )
@@ -105,6 +106,10 @@ class Baseline(LearnedDetector):
     # Attributes that `fit` sets, arrays or numbers.
     learned: ClassVar[tuple[str, ...]] = ()
     preprocessing: Preprocessing
+    # Of the rows learned from. A tag that is lost has, before the model, the value
+    # that the others expect of it; without a covariance its last one.
+    mean: Floats
+    covariance: Floats | None = None
 
     @abstractmethod
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
@@ -192,7 +197,13 @@ class Baseline(LearnedDetector):
                 f"No run of the recording has {self.looks_at} rows, which "
                 f"{self.card.title} needs: give a longer recording."
             )
-        values = self._row_residuals(np.asarray(scaled.values, np.float64), rows)
+        measured, notices = np.asarray(scaled.values, np.float64), scaled.notices
+        if scaled.is_lost is not None and self.covariance is not None:
+            measured = expected_cells(
+                measured, scaled.is_lost, self.mean, self.covariance, _RIDGE
+            )
+            notices = (*notices, _REPLACED)
+        values = self._row_residuals(measured, rows)
         progress(Step(StepKind.RESIDUALS, 1, 1))
         kept = self.preprocessing.kept
         return Residuals(
@@ -202,14 +213,15 @@ class Baseline(LearnedDetector):
             space=self.card.space,
             every=scaled.every,
             scale=scaled.scale,
-            notices=(*scaled.notices, *self._choices()),
+            notices=(*notices, *self._choices()),
         )
 
     def _look_back(self, settings: Any) -> int:
         return self.looks_at - 1
 
     def _arrays(self) -> Arrays:
-        learned = {name: np.asarray(getattr(self, name)) for name in self.learned}
+        names = [*self.learned, *([] if self.covariance is None else ["covariance"])]
+        learned = {name: np.asarray(getattr(self, name)) for name in names}
         return self.preprocessing.arrays() | learned
 
     def _restore(self, arrays: Arrays) -> None:
@@ -217,6 +229,8 @@ class Baseline(LearnedDetector):
         for name in self.learned:
             array = arrays[name]
             setattr(self, name, array if array.ndim else array.item())
+        # Files of earlier versions have none.
+        self.covariance = arrays.get("covariance")
 
 
 class TrainingMean(Baseline):
@@ -289,6 +303,7 @@ class PCAReconstruction(Baseline):
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
         mean, covariance, deviation, moving = standards(values, trained)
+        self.covariance = covariance
         n_kept = self.settings.components
         if n_kept is not None and n_kept >= max(len(moving), 1):
             raise StreamError(
@@ -519,7 +534,7 @@ class VectorAutoregression(Baseline):
         return len(self.weights)
 
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
-        mean, _, deviation, moving = standards(values, trained)
+        mean, self.covariance, deviation, moving = standards(values, trained)
         most, given = self.looks_at - 1, self.settings.ridge
         units = mean[moving], deviation[moving]
         learned = lagged_moments(values, trained, most, moving, *units)

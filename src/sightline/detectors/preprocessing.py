@@ -17,8 +17,9 @@ from sightline.data.downsampling import (
     rows_of,
     sampled_blocks,
 )
-from sightline.data.recording import Prepared, Recording, forward_fill
+from sightline.data.recording import Prepared, Recording, Values, forward_fill
 from sightline.data.segments import breaks_kept
+from sightline.data.validity import is_usable
 from sightline.detectors.base import Arrays
 from sightline.detectors.settings import (
     BaselineSettings,
@@ -123,6 +124,50 @@ def fill_missing(
     return filled, n_missing
 
 
+def expected_cells(
+    values: Values, is_lost: Bools, mean: Floats, covariance: Floats, ridge: float
+) -> Values:
+    """Return rows in which each lost cell is what the other cells of its row expect.
+
+    That is the conditional mean given the cells that are not lost. A row's values do
+    not depend on the rows beside it, to the last bit.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n_channels)
+        What lost cells hold does not matter.
+    is_lost : array of bool, shape (n_rows, n_channels)
+        The cells to replace.
+    mean, covariance : array of shape (n_channels,) and (n_channels, n_channels)
+        Of normal rows.
+    ridge : float
+        Added to each variance, as a share of it.
+
+    Examples
+    --------
+    >>> covariance = np.array([[1.0, 2.0], [2.0, 5.0]])
+    >>> lost = np.array([[False, True]])
+    >>> expected_cells(np.array([[3.0, 9.0]]), lost, np.zeros(2), covariance, 0.0)
+    array([[3., 6.]])
+    """
+    filled, variance = values.copy(), np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(mean) + 1] *= 1 + ridge
+    at = np.flatnonzero(is_lost.any(axis=1))
+    patterns, which = np.unique(is_lost[at], axis=0, return_inverse=True)
+    for k, lost in enumerate(patterns):
+        rows, columns = at[which.ravel() == k], np.flatnonzero(lost)
+        known = np.flatnonzero(~lost)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        total = np.zeros((len(rows), len(columns)))
+        for j, weight in zip(known.tolist(), weights, strict=True):
+            total += ((values[rows, j] - mean[j]) / unit[j])[:, None] * weight
+        filled[np.ix_(rows, columns)] = mean[columns] + total * unit[columns]
+    return filled
+
+
 def means_of(values: Matrix) -> Floats:
     """Return each channel's mean over its finite cells; 0 for a channel without any."""
     is_finite = np.isfinite(values)
@@ -153,6 +198,9 @@ class ScaledRows:
         How many steps of the recording one row was made of.
     notices : tuple of str
         Sentences about what was filled.
+    is_lost : array of bool, shape of `values`, optional
+        Cells whose tag had no usable value: they hold an old one. None if there are
+        none.
     """
 
     values: Matrix
@@ -162,6 +210,7 @@ class ScaledRows:
     scale: Floats
     every: int = 1
     notices: tuple[str, ...] = ()
+    is_lost: Bools | None = None
 
 
 def left_to_do(settings: Wanted, done: Prepared) -> Wanted:
@@ -346,7 +395,9 @@ class Preprocessing:
         if settings.cross_gaps or breaks is None:
             breaks = np.zeros(1, np.int64)
         kept = Scaling(offset=scaling.offset[self.kept], scale=scaling.scale[self.kept])
-        values = sampled.values
+        values, is_lost = sampled.values, None
+        if sampled.validity is not None:
+            is_lost = ~is_usable(sampled.validity[:, self.kept])
         if len(self.kept) < values.shape[1]:
             values = values[:, self.kept]
         return ScaledRows(
@@ -357,6 +408,7 @@ class Preprocessing:
             scale=kept.scale,
             every=every,
             notices=notices,
+            is_lost=is_lost if is_lost is not None and is_lost.any() else None,
         )
 
     def arrays(self) -> Arrays:
@@ -406,7 +458,8 @@ def _filled(
     if len(empty):
         named = names([recording.channels[column] for column in empty], 4)
         notices.append(f"No value was recorded of {named}: every cell was filled.")
-    return replace(recording, values=filled), tuple(notices)
+    filled_in = replace(recording, values=filled, validity=recording.codes())
+    return filled_in, tuple(notices)
 
 
 def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording:

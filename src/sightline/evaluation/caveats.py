@@ -24,7 +24,6 @@ _AT_CHANCE = (
     Figure.MEAN_SEGMENT_AUC,
     Figure.P_FULL,
     Figure.F1,
-    Figure.HITS,
 )
 
 
@@ -54,8 +53,8 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
     if measures.stream.n_segments == 0:
         yield (
             "No test row is labelled an attack: figures that need one (ranking, "
-            "precision, recall) are empty; drift, quality and false alarms are "
-            "measured."
+            "precision, recall) are empty; drift, quality and alarms are measured. "
+            "Whether an alarm is false is not known."
         )
     lost = [f"{n:,} of {part}" for part, n in measures.dropped_rows.items() if n]
     if lost:
@@ -73,16 +72,17 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
 def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
     """Yield remarks on rules in alarm too often, and on what the drift is and costs."""
     probe, own = measures.probe, measures.own_rule
+    time = "attack-free time" if measures.stream.n_segments else "time"
     if probe.over_alarming:
         yield (
             "Over-alarming: the p99 rule is in alarm for "
-            f"{share(probe.time_in_alarm, 1)} of attack-free time, so a single alarm "
-            "says little."
+            f"{share(probe.time_in_alarm, 1)} of {time} (whole test), so a single "
+            "alarm says little."
         )
     if own is not None and own.over_alarming:
         yield (
-            f"Your own rule is in alarm for {share(own.time_in_alarm, 1)} of "
-            "attack-free time."
+            f"Your own rule is in alarm for {share(own.time_in_alarm, 1)} of {time} "
+            "(whole test)."
         )
     if measures.drift.mean_dominated:
         yield (

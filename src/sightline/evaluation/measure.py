@@ -455,7 +455,7 @@ def measure_alarm_metrics(
                 labels[split : attack.stop] = IGNORED
         if (labels == ATTACK).any():
             alarms = np.zeros(test.n_rows, np.bool_)
-            alarms[split:] = rules.alarm_rows[name]
+            alarms[split:] = rules.alarms[name].rows
             later = LabelledRows.of(labels, test.breaks)
             judged[f"rule:{name}"] = AlarmRuns.of(later, alarms)
     drawn = uncertainty.bootstrap

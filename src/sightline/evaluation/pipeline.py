@@ -261,9 +261,13 @@ def _evaluate(
         uncertainty=request.intervals,
         seed=request.seed,
     )
-    findings = lint_stream(scored, measures)
+    shown = _shown(verdicts)
+    seen = frozenset(
+        row.id for row, is_shown in zip(attacks, shown, strict=False) if is_shown
+    )
+    findings = lint_stream(scored, measures, seen)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
-    segments = _segments(scored, attacks, rules, verdicts)
+    segments = _segments(scored, attacks, rules, verdicts, shown)
     return result.Evaluation(
         **vars(measures),
         **vars(uncertainty),
@@ -298,25 +302,31 @@ def _commission(
         return None, str(error)
 
 
+def _shown(verdicts: Diagnosis | None) -> list[bool]:
+    """Return which attacks the rule in use or a repair shows; empty if not judged."""
+    return [
+        (one.found is not None and one.found.is_found)
+        or any(outcome.visible for outcome in (one.ladder or {}).values())
+        for one in (verdicts.segments if verdicts else ())
+    ]
+
+
 def _segments(
     scored: ScoredStream,
     rows: Sequence[SegmentMeasures],
     rules: Commissioning | None,
     verdicts: Diagnosis | None,
+    shown: Sequence[bool],
 ) -> tuple[result.SegmentResult, ...]:
     """Return each attack: what was measured, why it was missed, and its ceiling.
 
-    Without a diagnosis the fields of `SegmentDiagnosis` keep their defaults; without
-    one, or without rules, there is no ceiling.
+    `shown`: which attacks the judgement shows by the rule in use or a repair. Without
+    a diagnosis the fields of `SegmentDiagnosis` keep their defaults; without one, or
+    without rules, there is no ceiling.
     """
     reasons = verdicts.segments if verdicts else (SegmentDiagnosis(),) * len(rows)
     limits: Sequence[Ceiling | None] = [None] * len(rows)
     if rules and verdicts:
-        shown = [
-            (one.found is not None and one.found.is_found)
-            or any(outcome.visible for outcome in (one.ladder or {}).values())
-            for one in reasons
-        ]
         limits = ceilings(scored.stream.test, scored.test, rules, shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)

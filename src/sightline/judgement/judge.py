@@ -55,10 +55,11 @@ from sightline.judgement.verdicts import (
     Signature,
     Verdict,
 )
-from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of
+from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of, first_rises
+from sightline.metrics.intervals import count_p_value
 from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
-from sightline.rules.choose import load_words, raised_words
+from sightline.rules.choose import caught_words, load_words
 from sightline.rules.judging import CommissioningFacts
 from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
@@ -80,6 +81,15 @@ FLAG_TEXTS: Final = {
     Flag.FEW_WINDOWS: f"fewer than {FEW_DISJOINT} attack-free stretches do not "
     "overlap, so no p-value is given",
 }
+# Rungs that look at single rows, the clearest first.
+_ROW_RUNGS: Final = (
+    RungName.EVIDENCE,
+    RungName.SPACE,
+    RungName.MOMENT,
+    RungName.REFERENCE,
+    RungName.PROBE,
+    RungName.OWN_RULE,
+)
 # Version of the rules by which verdicts are made.
 METHOD: Final = 3
 # Above this share of calm windows with a cause, causes are not to be believed.
@@ -182,10 +192,12 @@ def judge(
     for k, one in zip(pairs, cases, strict=True):
         judgements[k] = replace(one, case=replace(one.case, record=record))
     evidence = _found(judgements, RungName.EVIDENCE)
-    by_rule = _found(judgements, None)
+    by_rule, caught = _found(judgements, None), _caught(test)
     segments = tuple(
-        _segment(*one, record)
-        for one in zip(rows, judgements, scored.facts, evidence, by_rule, strict=True)
+        _segment(row, judgement, fact, shows, by, is_caught, record)
+        for row, judgement, fact, shows, by, is_caught in zip(
+            rows, judgements, scored.facts, evidence, by_rule, caught, strict=True
+        )
     )
     counts = Counter(segment.verdict for segment in segments)
     return Diagnosis(
@@ -218,6 +230,16 @@ def _found(
     return [None if one is None else next(found) for one in judgements]
 
 
+def _caught(test: ScoredTest) -> list[bool]:
+    """Return whether an alarm of the present rule catches each attack."""
+    alarms = test.alarms if test.own_alarms is None else test.own_alarms
+    rises = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks).caught_at
+    margins = test.attack_free.margins[:, 0]
+    begins = np.array([segment.start for segment in test.segments], np.int64)
+    stops = np.array([segment.stop for segment in test.segments], np.int64)
+    return [bool(hit) for hit in first_rises(rises, begins - margins, stops)[1]]
+
+
 def _q_values(p_values: Sequence[float]) -> list[float]:
     """Return the q-values of Benjamini and Hochberg.
 
@@ -243,6 +265,7 @@ def _segment(
     fact: AttackFacts,
     evidence: Found | None,
     found: Found | None,
+    caught: bool,
     record: JudgedRecord,
 ) -> SegmentDiagnosis:
     """Return what is said of one attack."""
@@ -264,6 +287,7 @@ def _segment(
         signature_agrees=agrees(signature.reading, verdict),
         found=found,
         evidence=evidence,
+        caught=caught,
     )
     sentence = sentence_of(diagnosis, n_channels=len(record.channels))
     return replace(diagnosis, sentence=sentence)
@@ -494,16 +518,12 @@ def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
         p-value (Poisson-binomial) counts one window more as hit than there were: that
         none of 60 is hit does not mean that none ever is.
     """
-    n = sum(hits)
-    law = np.ones(1)
-    for part, n_windows in chances:
-        chance = (part * n_windows + 1) / (n_windows + 1)
-        law = np.convolve(law, [1 - chance, chance])
+    one_more = [(part * n_windows + 1) / (n_windows + 1) for part, n_windows in chances]
     return Count(
-        count=n,
+        count=sum(hits),
         total=len(hits),
         by_chance=float(sum(part for part, _ in chances)),
-        p_value=float(min(1.0, law[n:].sum())),
+        p_value=count_p_value(sum(hits), one_more),
     )
 
 
@@ -655,11 +675,15 @@ def facts_of(diagnosis: SegmentDiagnosis) -> Facts:
     ladder = diagnosis.ladder or {}
     shown = {name for name, outcome in ladder.items() if outcome.visible}
     rule = ladder.get(diagnosis.found.rule if diagnosis.found else RungName.PROBE)
+    beyond = ladder.get(RungName.EVIDENCE)
     return Facts(
         evidence=RungName.EVIDENCE in shown,
         space=RungName.SPACE in shown,
         moment=RungName.MOMENT in shown,
-        is_covered=rule is not None and rule.coverage >= SEEN,
+        others=bool(shown & {RungName.OWN_RULE, RungName.PROBE, RungName.REFERENCE}),
+        lies_beyond=beyond is not None and beyond.coverage >= SEEN,
+        is_covered=diagnosis.caught is True
+        or (rule is not None and rule.coverage >= SEEN),
         has_windows=diagnosis.windows is not None,
         is_untried=bool(diagnosis.untried),
     )
@@ -688,14 +712,14 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         for name, outcome in ladder.items()
     }
     present = diagnosis.found.rule if diagnosis.found else RungName.PROBE
-    repairs = (Kind.REPAIR, Kind.MEMORY)
+    kinds = (Kind.RULE, Kind.REPAIR, Kind.MEMORY)
     best = max(
-        (one for name, one in ladder.items() if LADDER[name].kind in repairs),
+        (one for name, one in ladder.items() if LADDER[name].kind in kinds),
         key=lambda one: (one.coverage, -one.calm),
     )
     rows = [
         rungs[name].moment if name is RungName.MOMENT else rungs[name].finding
-        for name in (RungName.EVIDENCE, RungName.SPACE, RungName.MOMENT)
+        for name in _ROW_RUNGS
         if name in ladder and ladder[name].visible
     ]
     return words | {
@@ -756,7 +780,8 @@ def repair_sentence(name: str, repair: Repair) -> str:
     what = (LADDER[name].repair or name).format(by=by)
     text = (
         f"{what[0].upper()}{what[1:]} shows in hindsight "
-        f"{_attacks(repair.segments_gained)}, which the present rule misses"
+        f"{_attacks(repair.segments_gained)}, which the present rule does not single "
+        "out"
     )
     if repair.segments_lost:
         text += f", but not {_attacks(repair.segments_lost)}"
@@ -765,8 +790,8 @@ def repair_sentence(name: str, repair: Repair) -> str:
     rule = repair.after
     return (
         f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
-        f"{load_words(rule.load)} on later rows and raises "
-        f"{raised_words(rule.attacks)}."
+        f"{load_words(rule.load)} on later rows and catches "
+        f"{caught_words(rule.attacks)}."
     )
 
 

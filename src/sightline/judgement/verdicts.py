@@ -65,8 +65,13 @@ class Facts:
     ----------
     evidence, space, moment : bool
         Whether these rungs show it.
+    others : bool
+        Whether another rung that looks at single rows does: a rule, or the energy about
+        a reference from attack-free time around it.
+    lies_beyond : bool
+        Whether 30% of it or more lies beyond the limit of `evidence`, shown or not.
     is_covered : bool
-        Whether the present rule is in alarm in 30% of it or more.
+        Whether the present rule catches it, or is in alarm in 30% of it or more.
     has_windows : bool
         Whether there was attack-free time to compare it with.
     is_untried : bool
@@ -76,6 +81,8 @@ class Facts:
     evidence: bool = False
     space: bool = False
     moment: bool = False
+    others: bool = False
+    lies_beyond: bool = False
     is_covered: bool = False
     has_windows: bool = True
     is_untried: bool = False
@@ -83,7 +90,17 @@ class Facts:
     @property
     def by_rows(self) -> bool:
         """Whether single rows show it."""
-        return self.evidence or self.space or self.moment
+        return self.evidence or self.space or self.moment or self.others
+
+    @property
+    def is_below(self) -> bool:
+        """Whether `evidence` neither shows it nor has much of it beyond its limit."""
+        return not (self.evidence or self.lies_beyond)
+
+    @property
+    def is_common(self) -> bool:
+        """Whether much of it lies beyond a limit that attack-free time exceeds too."""
+        return self.lies_beyond and not self.evidence
 
     @property
     def names_space(self) -> bool:
@@ -187,7 +204,7 @@ NO_REPAIR: Final = (
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
-        plain="found",
+        plain="singled out",
         meaning="the present rule alarms because of this attack",
         repair="nothing to repair",
         sentence=(Clause("{rule_name} detects it: {rule.finding}."),),
@@ -237,7 +254,12 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
             Clause(
                 "single rows do not stand out ({evidence.against}), but their "
                 "accumulation does.",
-                ("not by_rows",),
+                ("not by_rows", "is_below"),
+            ),
+            Clause(
+                "single rows are as attack-free ones may be ({evidence.against}), but "
+                "their accumulation is not.",
+                ("not by_rows", "not is_below"),
             ),
             Clause(
                 "some rows stand out ({rows_finding}), their accumulation much more.",
@@ -273,7 +295,11 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
             ),
             Clause(
                 ", but not about the one from training ({evidence.against}).",
-                ("not evidence",),
+                ("is_below",),
+            ),
+            Clause(
+                ", which the one from training does not tell ({evidence.against}).",
+                ("is_common",),
             ),
             Clause(
                 ", more than about the one from training ({evidence.against}).",
@@ -309,7 +335,12 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
             ),
             Clause(
                 ", hidden among {n_channels} pooled channels ({evidence.against}).",
-                ("not evidence",),
+                ("is_below",),
+            ),
+            Clause(
+                ", which all {n_channels} channels pooled do not tell "
+                "({evidence.against}).",
+                ("is_common",),
             ),
             Clause(
                 ", clearer there than in all {n_channels} channels pooled "
@@ -539,6 +570,10 @@ class SegmentDiagnosis:
         Whether the present rule alarms because of the attack.
     evidence : Found, optional
         Whether the energy shows it with a limit from attack-free time.
+    caught : bool, optional
+        Whether an alarm of the present rule catches it, by chance or not.
+        Formula: see `AttackAlarms`.
+        Null: in results of earlier versions.
     ladder : dict, optional
         Outcome of each rung by its name, in the order of the ladder; empty where there
         is too little calm time.
@@ -571,6 +606,7 @@ class SegmentDiagnosis:
     alternatives: dict[str, float] | None = None
     found: Found | None = None
     evidence: Found | None = None
+    caught: bool | None = None
     ladder: dict[str, RungOutcome] | None = None
     ladder_p_value: float | None = None
     evidence_channels: tuple[str, ...] | None = None

@@ -1,4 +1,4 @@
-"""What alarms cost and what they raise: episodes counted over attack-free time.
+"""What alarms cost and what they catch: episodes counted over attack-free time.
 
 An *alarm* is an episode: it starts at the row that completes the on-delay and ends when
 more than `off` rows have passed since its last exceedance. Its time runs from its start
@@ -12,13 +12,14 @@ probe); the same questions are asked of the detector's own alarms.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypedDict
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, NORMAL, Bools, Ints, Labels
 from sightline.data.segments import Segment, covered_rows, run_bounds
 from sightline.errors import StreamError
+from sightline.metrics.intervals import count_interval, count_p_value
 
 DAY_S: Final = 86_400.0
 # Alarms a day that one operator can manage, and the most: ISA-18.2.
@@ -105,24 +106,26 @@ class Episodes:
         Rows of the record.
     counts : array of int, shape (n_alarms,), optional
         How many false alarms each one counts as, if labels are known.
+    rises : array of int, optional
+        Rows at which an alarm starts, or another tag comes to lead one that runs; by
+        default the starts alone, as of a rule that tells no tags apart.
     """
 
     starts: Ints
     lasts: Ints
     n_rows: int
     counts: Ints | None = None
+    rises: Ints | None = None
+
+    @property
+    def caught_at(self) -> Ints:
+        """Rows at which an attack is caught: `rises`, or else the starts."""
+        return self.starts if self.rises is None else self.rises
 
     @property
     def rows(self) -> Bools:
         """Which rows are alarm time: from a start to the last exceedance."""
         return covered_rows(self.starts, self.lasts + 1, self.n_rows)
-
-    def between(self, first: int, stop: int) -> "Episodes":
-        """Return the alarms that start in rows [first, stop)."""
-        kept = (self.starts >= first) & (self.starts < stop)
-        return Episodes(
-            starts=self.starts[kept], lasts=self.lasts[kept], n_rows=self.n_rows
-        )
 
 
 def episodes_of(exceeds: Bools, delays: Delays, breaks: Ints | None = None) -> Episodes:
@@ -365,32 +368,46 @@ def _begins_of(rows: Ints, n: int, within: float) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True, kw_only=True)
 class AttackAlarms:
-    """Which attacks alarms raise, beside what chance would.
+    """Which attacks alarms catch, beside what chance would.
+
+    An attack is *caught* by an alarm that starts in it, or within the slop of its label
+    before it, or that began earlier and rises again there by another tag. One that is
+    left over from before catches nothing. Chance is the same count over attack-free
+    windows of as many rows.
 
     Parameters
     ----------
     n_attacks : int
         Attacks judged.
-    raised : int
-        Attacks in which an alarm starts, or just before them within the slop of their
-        labels; a standing one raises nothing.
-    raised_by_chance : float
-        The same for calm windows of as many rows, summed over attacks.
-    rings, rings_by_chance : int, float
-        Attacks with any row of alarm time in the same rows, and the same for calm
-        windows.
+    caught : int
+        Attacks caught.
+    caught_by_chance : float
+        The same for attack-free windows, summed over attacks.
+    p_value : float, optional
+        Probability that chance catches as many or more (Poisson-binomial), with one
+        alarm more in attack-free time than there was: that no window is caught does
+        not mean that none ever is. None without attacks or attack-free time.
     skill : float, optional
-        ``(raised - chance) / (n_attacks - chance)``: 1 all attacks, 0 no better than
+        ``(caught - chance) / (n_attacks - chance)``: 1 all attacks, 0 no better than
         chance; it compares rules of different counts. None without attacks, or where
-        chance raises all.
+        chance catches all.
+    skill_interval : pair of float, optional
+        95% interval of the skill, cut at -1: that of the share of attacks caught
+        (Clopper-Pearson), the lower end with one alarm more in attack-free time.
     delay_s : float, optional
-        Median seconds from the start of a raised attack to its alarm; 0 for an alarm
+        Median seconds from the start of a caught attack to its alarm; 0 for an alarm
         before it.
+    raised, raised_by_chance : int, float
+        Attacks in which an alarm starts, without those that rise again; and by chance.
+    rings, rings_by_chance : int, float
+        Attacks with any row of alarm time in the same rows, and by chance.
     which : tuple of str
-        Ids of the raised attacks, where they were given.
+        Ids of the caught attacks, where they were given.
     """
 
     n_attacks: int
+    caught: int
+    caught_by_chance: float
     raised: int
     raised_by_chance: float
     rings: int
@@ -398,6 +415,26 @@ class AttackAlarms:
     skill: float | None
     delay_s: float | None
     which: tuple[str, ...] = ()
+    p_value: float | None = None
+    skill_interval: tuple[float, float] | None = None
+
+    @property
+    def least_skill(self) -> float:
+        """The lower end of the skill, by which rules are ordered; -1 if unknown."""
+        return -1.0 if self.skill_interval is None else self.skill_interval[0]
+
+
+def first_rises(rises: Ints, starts: Ints, stops: Ints) -> tuple[Ints, Bools]:
+    """Return the first rise from each start on, and whether it comes before the stop.
+
+    Examples
+    --------
+    >>> first_rises(np.array([3, 9]), np.array([2, 4]), np.array([5, 8]))
+    (array([3, 9]), array([ True, False]))
+    """
+    places = np.searchsorted(rises, starts)
+    at = np.append(rises, np.iinfo(np.int64).max)[places]
+    return at, at < stops
 
 
 def attack_alarms(
@@ -410,7 +447,7 @@ def attack_alarms(
     ids: Sequence[str] = (),
     early: Sequence[int] | Ints = (),
 ) -> AttackAlarms:
-    """Return which attacks alarms raise, and how many chance would raise.
+    """Return which attacks alarms catch, and how many chance would catch.
 
     Parameters
     ----------
@@ -431,38 +468,72 @@ def attack_alarms(
         by default.
     """
     lead = np.asarray(early, np.int64) if len(early) else np.zeros(len(attacks), int)
-    looked = [
-        Segment(max(attack.start - rows, 0), attack.stop)
-        for attack, rows in zip(attacks, lead.tolist(), strict=True)
-    ]
-    begins = np.zeros(episodes.n_rows, np.bool_)
-    begins[episodes.starts] = True
-    first = np.searchsorted(episodes.starts, [a.start for a in looked])
-    stops = np.array([a.stop for a in attacks], np.int64)
-    at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
-    is_raised = at < stops
-    in_alarm = episodes.rows
-    rings = sum(bool(in_alarm[a.rows].any()) for a in looked)
-    lengths = [a.length for a in looked]
-    chances = [
-        _chances(events, is_calm, breaks, lengths) for events in (begins, in_alarm)
-    ]
-    n, raised, chance = len(attacks), int(is_raised.sum()), sum(chances[0])
-    delays = [
-        max(row - attack.start, 0)
-        for row, attack, hit in zip(at.tolist(), attacks, is_raised, strict=True)
-        if hit
-    ]
-    is_known = step_s is not None and bool(delays)
+    begins = np.array([attack.start for attack in attacks], np.int64)
+    stops = np.array([attack.stop for attack in attacks], np.int64)
+    firsts, in_alarm = np.maximum(begins - lead, 0), episodes.rows
+    lengths = (stops - firsts).tolist()
+    at, is_caught = first_rises(episodes.caught_at, firsts, stops)
+    raised = first_rises(episodes.starts, firsts, stops)[1]
+
+    def chances(rows: Ints) -> list[float]:
+        events = np.zeros(episodes.n_rows, np.bool_)
+        events[rows] = True
+        return _chances(events, is_calm, breaks, lengths)
+
+    by_chance = chances(episodes.caught_at)
+    delays = np.maximum(at - begins, 0)[is_caught]
     return AttackAlarms(
-        n_attacks=n,
-        raised=raised,
-        raised_by_chance=chance,
-        rings=rings,
-        rings_by_chance=sum(chances[1]),
-        skill=(raised - chance) / (n - chance) if n - chance > 1e-9 else None,
-        delay_s=float(np.median(delays)) * (step_s or 0.0) if is_known else None,
-        which=tuple(id_ for id_, hit in zip(ids, is_raised, strict=False) if hit),
+        n_attacks=len(attacks),
+        caught=int(is_caught.sum()),
+        caught_by_chance=sum(by_chance),
+        raised=int(raised.sum()),
+        raised_by_chance=sum(chances(episodes.starts)),
+        rings=sum(
+            bool(in_alarm[first:stop].any())
+            for first, stop in zip(firsts, stops, strict=True)
+        ),
+        rings_by_chance=sum(chances(np.flatnonzero(in_alarm))),
+        delay_s=float(np.median(delays)) * step_s
+        if step_s is not None and len(delays)
+        else None,
+        which=tuple(id_ for id_, hit in zip(ids, is_caught, strict=False) if hit),
+        **beside_chance(int(is_caught.sum()), by_chance, lengths, int(is_calm.sum())),
+    )
+
+
+class _Skill(TypedDict):
+    skill: float | None
+    p_value: float | None
+    skill_interval: tuple[float, float] | None
+
+
+def beside_chance(
+    caught: int, by_chance: Sequence[float], lengths: Sequence[int], n_calm: int
+) -> _Skill:
+    """Return skill, its interval and the p-value of a count of attacks."""
+    n, chance = len(by_chance), sum(by_chance)
+    if not n or not n_calm:
+        skill = caught / n if n else None
+        return _Skill(skill=skill, p_value=None, skill_interval=None)
+    # With one alarm more: a window holds it by its share of attack-free time.
+    one_more = [
+        part + (1 - part) * min(length / n_calm, 1.0)
+        for part, length in zip(by_chance, lengths, strict=True)
+    ]
+    low, high = count_interval(caught, n)
+    skills = [
+        (count - by) / (n - by) if n - by > 1e-9 else None
+        for count, by in (
+            (caught, chance),
+            (low, sum(one_more)),
+            (high, chance),
+        )
+    ]
+    lowest = -1.0 if skills[1] is None else max(skills[1], -1.0)
+    return _Skill(
+        skill=skills[0],
+        p_value=count_p_value(caught, one_more),
+        skill_interval=None if skills[2] is None else (lowest, skills[2]),
     )
 
 
@@ -587,7 +658,7 @@ class AlarmMetrics:
         Formula: see `AlarmLoad`.
         Null: in results of earlier versions.
     attacks : AttackAlarms, optional
-        Which attacks its alarms raise, beside what chance would.
+        Which attacks its alarms catch, beside what chance would.
         Formula: see `AttackAlarms`.
         Null: in results of earlier versions.
     """

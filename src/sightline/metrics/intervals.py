@@ -828,3 +828,19 @@ def count_interval(hits: int, n: int) -> tuple[float, float]:
     low = 0.0 if hits == 0 else betaincinv(hits, n - hits + 1, _TAILS[0])
     high = 1.0 if hits == n else 1 - betaincinv(n - hits, hits + 1, _TAILS[0])
     return float(low * n), float(high * n)
+
+
+def count_p_value(hits: int, chances: Sequence[float]) -> float:
+    """Return the probability of as many hits or more, each with a chance of its own.
+
+    The upper tail of the Poisson-binomial law.
+
+    Examples
+    --------
+    >>> count_p_value(2, [0.5, 0.5]), count_p_value(0, [0.5])
+    (0.25, 1.0)
+    """
+    law = np.ones(1)
+    for chance in chances:
+        law = np.convolve(law, [1 - chance, chance])
+    return float(min(1.0, law[hits:].sum()))

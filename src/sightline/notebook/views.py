@@ -16,7 +16,7 @@ from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.errors import SightlineError
 from sightline.evaluation.result import Evaluation, SegmentResult, SegmentView
 from sightline.figures import FIGURES, Figure
-from sightline.judgement.verdicts import RungName, info_of
+from sightline.judgement.verdicts import info_of
 from sightline.report import print_figures as style
 from sightline.report.charts import (
     Excerpt,
@@ -32,7 +32,7 @@ from sightline.rules.commission import Commissioning
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
 from sightline.show import attacks, blind_spots, catalogue, comparison, rules
-from sightline.show.evaluations import energies, found_words
+from sightline.show.evaluations import caught_of, energies
 from sightline.show.html import MOST_NAMES, NotebookView, rendered, shown
 from sightline.show.table import RecordTable, to_frame
 from sightline.show.terminal import as_text
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 # Columns of the summary as text: wide enough for the legends.
 WIDTH = 88
-_RULES = {RungName.OWN_RULE: "the detector's own rule", RungName.PROBE: "the p99 rule"}
 
 
 def html_of(value: Shown) -> str:
@@ -111,8 +110,8 @@ def evaluation_view(value: Evaluation) -> NotebookView:
         return f"{score(mean)} (95% interval {score(ends[0])} to {high})"
 
     facts, rule = value.diagnosis, value.own_rule or value.probe
-    found = found_words(facts.found) if facts is not None else None
-    using = _RULES.get(facts.rule) if facts is not None and facts.rule else None
+    caught = caught_of(rule.attacks)
+    using = "its own rule" if value.own_rule else "the p99 rule"
     in_alarm = f"{share(rule.time_in_alarm, 1)} of attack-free time in alarm"
     serious = [finding.line for finding in value.findings if finding.is_serious]
     advised = [] if value.rules is None else [advice(value.rules)]
@@ -122,8 +121,8 @@ def evaluation_view(value: Evaluation) -> NotebookView:
         [
             ("detector", value.stream.detector),
             ("testbed", value.stream.testbed),
-            ("attacks found", found and f"{found}, by {using}"),
-            ("false alarms", f"{false_alarm_words(rule)}, {in_alarm}"),
+            ("attacks caught", caught and f"{caught}, by {using}, whole test"),
+            ("false alarms", f"{false_alarm_words(rule)}, {in_alarm}, whole test"),
             ("ROC-AUC", figure(Figure.ROC_AUC)),
             ("pAUC@1%", figure(Figure.PAUC_1)),
             ("alarm limit (tau99)", number(value.probe.tau99)),
@@ -152,7 +151,7 @@ def segment_view(value: SegmentResult) -> NotebookView:
 
 
 def comparison_view(value: Comparison) -> NotebookView:
-    """Show figures side by side, differences, attacks found."""
+    """Show figures side by side, differences, attacks caught."""
     return shown(value, (), comparison.notebook_tables(value), value.notices)
 
 

@@ -202,8 +202,9 @@ def _from_table(path: Path, made: MadeRule) -> ResidualRecord:
         step_s = float(np.median(np.diff(time))) if len(time) > 1 else None
         check_step(step_s, made)
         breaks = breaks_from_time(time, made.rule.step_s)
+    slop_s = None if made.origin is None else made.origin.label_slop_s
     attacks, is_attack_free, early = _labelled(
-        frame.height, labels, (), breaks, made.rule.step_s
+        frame.height, labels, (), breaks, made.rule.step_s, slop_s
     )
     notices = list(numbers.notices)
     if other:
@@ -233,8 +234,11 @@ def _from_folder(
     detector = detector_of(made, rule_path, detector_path)
     recording, notices = read_telemetry([folder], made, detector, progress=progress)
     rows = rule_rows(recording, made, detector, progress=progress)
+    slop_s = recording.label_slop_s
+    if slop_s is None and made.origin is not None:
+        slop_s = made.origin.label_slop_s
     attacks, is_attack_free, early = _labelled(
-        len(rows.values), rows.labels, rows.attacks, rows.breaks, rows.step_s
+        len(rows.values), rows.labels, rows.attacks, rows.breaks, rows.step_s, slop_s
     )
     return ResidualRecord(
         name=folder.resolve().name,
@@ -256,14 +260,15 @@ def _labelled(
     listed: Sequence[Attack],
     breaks: Ints,
     step_s: float | None,
+    slop_s: float | None,
 ) -> tuple[tuple[Attack, ...], Bools, Ints]:
-    """Return attacks, rows that are attack-free and not just after one, and `early`."""
+    """Return attacks, the rows on which an alarm is false, and `early`."""
     if labels is None:
         return (), np.ones(n_rows, np.bool_), np.zeros(0, np.int64)
     attacks = name_segments(segments_of(labels == ATTACK, breaks), listed)
     runs = [attack.segment for attack in attacks]
-    known = AttackFreeTime.of(labels, runs, step_s, breaks=breaks)
-    return tuple(attacks), known.beyond_guard, known.margins[:, 0]
+    known = AttackFreeTime.of(labels, runs, step_s, label_slop_s=slop_s, breaks=breaks)
+    return tuple(attacks), known.for_alarms, known.margins[:, 0]
 
 
 # --- The rule on a record -------------------------------------------------------------
@@ -352,7 +357,7 @@ class Applied:
     alarms : tuple of Alarm
         All of its alarms.
     outcome : RuleOutcome
-        Cost, attacks raised and promise, on rows after commissioning.
+        Cost, attacks caught and promise, on rows after commissioning.
     drift : ResidualDrift, optional
         None where the rule does not say how calm rows looked, or no row is calm.
     run : RuleRun

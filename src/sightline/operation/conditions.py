@@ -79,7 +79,8 @@ class PlantConditions:
             has_code = codes == code
             ends = is_usable & ~has_code
             for k, name in enumerate(self.channels):
-                found += _switches(kind, name, time, has_code[:, k], ends[:, k])
+                since = read.stands_since.get(k) if kind is AlarmKind.FROZEN else None
+                found += _switches(kind, name, time, has_code[:, k], ends[:, k], since)
         return found + self._lost(time[~outage], codes[~outage])
 
     def _no_data(self, time: Floats, no_data: Bools) -> list[Happening]:
@@ -89,7 +90,8 @@ class PlantConditions:
         good = np.concatenate([before, time[~no_data]])
         self.last = good[-1:].copy()
         begins = good + self.step_s
-        until = np.append(good[1:], time[-1])
+        # Data that return just in time are none too late.
+        until = np.append(good[1:] - self.step_s, time[-1])
         found = []
         for k in np.flatnonzero(until - begins >= longest).tolist():
             start = float(begins[k])

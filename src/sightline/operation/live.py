@@ -8,11 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.downsampling import block_codes
 from sightline.data.recording import Prepared, Recording, Role, Tag, forward_fill
 from sightline.data.segments import run_bounds
+from sightline.data.validity import Validity
 from sightline.detectors.base import LearnedDetector
 from sightline.detectors.preprocessing import left_to_do
+from sightline.export import without_lost
 from sightline.operation.alarms import AlarmKind, Event, Happening, priority_of
 from sightline.operation.apply import MOST_TAGS, leading_tags, spread_of
 from sightline.operation.telemetry import (
@@ -433,10 +434,7 @@ class LiveDetector:
         return parts | {"counts": counts, "lost": self.lost}
 
     def take(self, run: Run) -> list[Run]:
-        """Return the residuals of some more measured rows.
-
-        A tag without a value has its last one before the detector, and no residual.
-        """
+        """Return the residuals of some more measured rows; nan where a tag has none."""
         if run.begins:
             self.restart()
         known = np.concatenate([self.last[None], run.rows])
@@ -477,28 +475,29 @@ class LiveDetector:
         rows = self.rows[begin - self.first :]
         n_wanted = (block + 1) * self.block * self.every - begin
         rows = rows[:n_wanted]
-        padded = np.concatenate([rows, np.repeat(rows[-1:], n_wanted - len(rows), 0)])
-        recording = Recording(values=padded, tags=self.tags, step_s=self.step_s)
-        made = self.detector.residuals(
-            prepared(recording, self.telemetry), preset=self.telemetry.preset
+        at = np.minimum(np.arange(n_wanted), len(rows) - 1)
+        lost = self.lost[begin - self.first :][at]
+        recording = Recording(
+            values=rows[at],
+            tags=self.tags,
+            step_s=self.step_s,
+            validity=np.where(lost, Validity.MISSING, Validity.GOOD).astype(np.int8),
         )
+        recording = prepared(recording, self.telemetry)
+        preset = self.telemetry.preset
+        made = self.detector.residuals(recording, preset=preset)
         check_names(made.channels, self.made)
+        residuals = without_lost(made, recording, self.detector, preset)
         number = (begin + made.index * self.n_prepared) // self.every
         is_new = (number >= self.n_done) & (number < n_complete)
         # Rows before the block were only there to look back at.
         is_new &= number // self.block == block
         is_new &= np.isfinite(made.values).all(axis=1)
-        number, values = number[is_new], np.asarray(made.values[is_new], np.float64)
+        number, values = number[is_new], np.asarray(residuals[is_new], np.float64)
         if not len(number):
             return []
         first = number * self.every - self.first
         time = self.time[first]
-        places = {tag.name: k for k, tag in enumerate(self.tags)}
-        if {*made.channels} <= {*places}:
-            columns = [places[name] for name in made.channels]
-            n_seen = 1 if self.takes_first else self.every
-            lost = block_codes(self.lost[:, columns].astype(np.int8), first, n_seen)
-            values[lost > 0] = np.nan
         begins = np.diff(number, prepend=self.after - 1) != 1
         self.after = int(number[-1]) + 1
         return runs_of(time, values, begins)

@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
+from sightline.data.clocks import AHEAD_S, FAR_S
 from sightline.data.downsampling import (
     Sampling,
-    block_codes,
     downsampled,
-    sampled_blocks,
 )
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
@@ -36,6 +35,7 @@ from sightline.data.validity import (
     hold,
     spans,
 )
+from sightline.data.zones import stamp
 from sightline.detectors import LearnedDetector, load_detector
 from sightline.detectors.baselines import Baseline
 from sightline.errors import FileError, StreamError
@@ -203,17 +203,27 @@ def read_exports(
         )
     known, channels = telemetry_of(made), tuple(detector.channels or ())
     reader = TelemetryReader(channels=channels, settings=settings, known=known)
-    tables: list[TableRows] = []
+    by_path: dict[Path, TableRows] = {}
     step_s = None
     for path in paths:
-        table = reader(path, step_s)
+        table = by_path[path] = reader(path, step_s)
         step_s = table.step_s
-        if tables and table.is_utc != tables[0].is_utc:
+        if table.is_utc != by_path[paths[0]].is_utc:
             raise FileError(
                 f"{path}: its time stamps carry a zone and those of other files do "
                 "not, or the reverse: state timezone in plant.toml."
             )
-        tables.append(table)
+    wrong = dated_wrongly({path: table.time for path, table in by_path.items()})
+    if len(wrong) == len(paths):
+        raise FileError(wrong[paths[0]])
+    tables = [table for path, table in by_path.items() if path not in wrong]
+    spans = {
+        str(k): (float(table.time[0]), float(table.time[-1]), table.second_pass_s)
+        for k, table in enumerate(tables)
+        if len(table.time)
+    }
+    later = second_passes(spans)
+    tables = [table.later(later.get(str(k), 0.0)) for k, table in enumerate(tables)]
     whole = replace(
         tables[0],
         time=np.concatenate([table.time for table in tables]),
@@ -234,7 +244,8 @@ def read_exports(
             f"{names([path.name for path in paths], 3)}: nothing was watched: in no "
             "row can at least half of the detector's tags be used."
         )
-    notices = [notice for table in tables for notice in table.notices]
+    notices = [*wrong.values()]
+    notices += [notice for table in tables for notice in table.notices]
     labels = None
     if any(table.labels is not None for table in tables):
         # Rows of tables without labels are normal; a row that was filled in is as the
@@ -295,26 +306,16 @@ def rule_rows(
         If step or channels do not fit.
     """
     telemetry, rule = telemetry_of(made), made.rule
-    every = steps_to_join(recording.step_s, telemetry)
-    whole = recording
-    if every > 1:
-        # Steps are joined after holding, as from file to file.
-        breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
-        whole = replace(whole, values=forward_fill(whole.values, breaks)[0])
+    # Steps are joined after holding, as from file to file.
+    breaks = np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
+    whole = replace(
+        recording,
+        values=forward_fill(recording.values, breaks)[0],
+        validity=recording.codes(),
+    )
     slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
-    if every > 1 and {*rows.channels} <= {*recording.channels}:
-        columns = [recording.channels.index(name) for name in rows.channels]
-        lost = np.isnan(recording.values[:, columns]).astype(np.int8)
-        sampling = cast(Sampling, telemetry.sampling)
-        starts, _ = sampled_blocks(
-            recording, every=every, sampling=sampling, across_breaks=False
-        )
-        n_steps = round((rows.step_s or 1.0) / (recording.step_s or 1.0))
-        n_seen = 1 if sampling == "stride" and n_steps == every else n_steps
-        is_lost = block_codes(lost, starts[rows.index], n_seen) > 0
-        rows = replace(rows, values=np.where(is_lost, np.nan, rows.values))
     if rule.needs_score and rows.score is None:
         raise StreamError(
             f"The rule {rule.name!r} reads the detector's own score, which is not made "
@@ -412,6 +413,8 @@ class TableRows:
         What was left out, a sentence each.
     labels : array of int8, shape (n_rows,), optional
         Of a column of labels; `watch` does not look at them.
+    second_pass_s : float
+        See `sightline.tables.stamps.Seconds`; 0 where time is certain.
     """
 
     time: Floats
@@ -422,6 +425,11 @@ class TableRows:
     hold_s: float = 0.0
     notices: tuple[str, ...] = ()
     labels: Labels | None = None
+    second_pass_s: float = 0.0
+
+    def later(self, seconds: float) -> "TableRows":
+        """Return the same rows at a later time."""
+        return replace(self, time=self.time + seconds) if seconds else self
 
 
 class TableReader(Protocol):
@@ -552,6 +560,7 @@ class ResidualReader:
             codes=codes_of(rows),
             is_utc=source.is_utc,
             step_s=self.step_s,
+            second_pass_s=source.second_pass_s,
         )
 
 
@@ -629,7 +638,76 @@ class TelemetryReader:
             hold_s=self.settings.hold_s,
             notices=tuple(notices),
             labels=readings.labels,
+            second_pass_s=source.second_pass_s,
         )
+
+
+def dated_wrongly(
+    times: Mapping[Path, Floats], *, others_are_right: bool = False
+) -> dict[Path, str]:
+    """Return a sentence for each file that a wrong clock dated.
+
+    All of its rows lie in its future, by more than `AHEAD_S` where other files agree
+    with the time at which they were written, else by more than `FAR_S`: it may be the
+    clock of this computer that is wrong.
+
+    Parameters
+    ----------
+    times : mapping of Path to array
+        Seconds of the rows of each file.
+    others_are_right : bool
+        Whether files that were read before agree.
+    """
+    now = clock.time()
+    ahead = {
+        path: time.min() - max(path.stat().st_mtime, now)
+        for path, time in times.items()
+        if len(time)
+    }
+    others_are_right |= any(seconds <= AHEAD_S for seconds in ahead.values())
+    most = AHEAD_S if others_are_right else FAR_S
+    return {
+        path: f"{path}: is set aside: all of its rows are dated later than the file "
+        f"itself, from {stamp(float(times[path].min()), None)} on. Correct the clock "
+        "that wrote them, and the time stamps."
+        for path, seconds in ahead.items()
+        if seconds > most
+    }
+
+
+def second_passes(
+    times: Mapping[str, tuple[float, float, float]],
+    runs: Floats | None = None,
+    firsts: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Return how many seconds later each file is than it reads.
+
+    A file with nothing but rows of the hour that comes twice in autumn does not say
+    which pass it is of. It is the second if files before it, by name, or rows that were
+    read before, are of the first.
+
+    Parameters
+    ----------
+    times : mapping of str to (float, float, float)
+        By file, in the order of their names: first and last time of each, and
+        `TableRows.second_pass_s`.
+    runs : array of shape (n, 2), optional
+        First and last time of what was read before.
+    firsts : mapping of str to float, optional
+        First time of files that were read before and have changed.
+    """
+    taken = [] if runs is None else [(a, b) for a, b in runs.tolist()]
+    taken += [(a, b) for a, b, second_s in times.values() if not second_s]
+    found = dict.fromkeys(times, 0.0)
+    for name, (first, last, second_s) in times.items():
+        if not second_s:
+            continue
+        before = (firsts or {}).get(name)
+        is_taken = any(a <= last and first <= b for a, b in taken)
+        if before == first + second_s or (before is None and is_taken):
+            found[name] = second_s
+        taken.append((first + found[name], last + found[name]))
+    return found
 
 
 def in_order(time: Floats) -> Ints:
@@ -735,6 +813,8 @@ class WatchedRows:
         The `Validity` of each of their cells, held ones included.
     is_watched : array of bool, shape (n_read,)
         Which of them are watched.
+    stands_since : mapping of int to array of shape (n_read,)
+        For tags that are frozen in some rows: since when they show their value.
     """
 
     time: Floats
@@ -744,6 +824,7 @@ class WatchedRows:
     read_time: Floats
     codes: Codes
     is_watched: Bools
+    stands_since: Mapping[int, Floats]
 
 
 def _standing_tags(
@@ -836,12 +917,14 @@ class Gatekeeper:
             self.was_out = ~is_watched[-1:]
         begins = (begins | after_out)[is_watched]
         at, values, marked = time[is_watched], rows[is_watched], codes[is_watched]
-        self.standing.mark(at, values, marked, begins)
+        stands = self.standing.mark(at, values, marked, begins)
         if is_watched.all():
             codes = marked
         else:
             codes = codes.copy()
             codes[is_watched] = marked
+            place = np.maximum(np.cumsum(is_watched) - 1, 0)
+            stands = {k: since[place] for k, since in stands.items()}
         return WatchedRows(
             time=at,
             rows=values,
@@ -850,4 +933,5 @@ class Gatekeeper:
             read_time=time,
             codes=codes,
             is_watched=is_watched,
+            stands_since=stands,
         )

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
+from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
@@ -57,12 +58,14 @@ from sightline.operation.telemetry import (
     TableRows,
     TelemetryReader,
     check_step,
+    dated_wrongly,
     detector_of,
     export_settings,
     exports_in,
     fresh_rows,
     joined,
     looked_at,
+    second_passes,
     telemetry_of,
 )
 from sightline.operation.watch_state import (
@@ -304,6 +307,8 @@ class _WatchRun:
         self.notices: list[str] = []
         self.fates: dict[str, Fate] = {}
         self.arrived_before: dict[str, int] = {}
+        # By how many seconds rows of files are later than they read.
+        self.later: dict[str, float] = {}
         self.n_alarms = 0
 
     @property
@@ -461,12 +466,36 @@ class _WatchRun:
             self._settle_step([path for path, seen in new if seen.fate is Fate.READ])
         kept: dict[str, TableRows] = {}
         is_small = sum(seen.size for _, seen in new) <= _KEPT_BYTES
-        spans = []
+        times: dict[str, tuple[float, float, float]] = {}
         for path, seen in new:
             table = self._table(path, seen)
             if table is not None:
-                spans.append((float(table.time[0]), path, seen))
+                ends = float(table.time[0]), float(table.time[-1])
+                times[path.name] = (*ends, table.second_pass_s)
                 kept |= {path.name: table} if is_small else {}
+        self.later = second_passes(
+            times,
+            self.store.runs(),
+            {n: file.first for n, file in known.items() if file.first is not None},
+        )
+        spans = [
+            (times[path.name][0] + self.later[path.name], path, seen)
+            for path, seen in new
+            if path.name in times
+        ]
+        now = clock.time()
+        wrong = dated_wrongly(
+            {path: np.array([first]) for first, path, _ in spans},
+            others_are_right=any(
+                file.last is not None
+                and file.last <= max(file.changed / 1e9, now) + AHEAD_S
+                for file in known.values()
+            ),
+        )
+        for _, path, seen in spans:
+            if path in wrong:
+                self._break(seen, FileError(wrong[path]))
+        spans = [span for span in spans if span[1] not in wrong]
         spans.sort(key=lambda span: (span[0], span[1].name))
         waits_for = ""
         for k, (_, path, seen) in enumerate(spans):
@@ -564,6 +593,7 @@ class _WatchRun:
         self, table: TableRows, path: Path, seen: SeenFile, known: SeenFile | None
     ) -> None:
         """Let the rows of a file pass through detector and rule: one transaction."""
+        table = table.later(self.later[path.name])
         fresh, counts = fresh_rows(table, self.store.runs())
         note = " ".join([*table.notices, *_remarks(path, counts, known)])
         seen = replace(

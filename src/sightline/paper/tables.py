@@ -36,6 +36,7 @@ from sightline.show.comparison import (
     pairs_of,
     transfer_columns,
 )
+from sightline.show.evaluations import LATER_ROWS
 from sightline.show.phrases import EMPTY, FORMATS, SYMBOLS, Phrase, filled, words
 from sightline.show.printed import (
     Group,
@@ -664,7 +665,7 @@ def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
 
 
 def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
-    """Return how many attacks each detector's present rule finds, with chance and cost.
+    """Return how many attacks each detector's rule catches, with chance and cost.
 
     Parameters
     ----------
@@ -677,7 +678,8 @@ def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     -------
     PaperTable
         Grouped by testbed. Columns in CSV: ``testbed``, ``detector``, ``rule``;
-        ``found`` and ``found_of``, ``by_chance`` and ``p_value``; ``rings`` and
+        ``caught`` and ``caught_of``, ``by_chance`` and ``p_value``; ``found`` and
+        ``found_of``, as verdicts count, and ``found_by_chance``; ``rings`` and
         ``rings_of``, attacks with any alarm, and ``rings_by_chance``;
         ``alarms_per_day`` and ``share_in_alarm``, of attack-free time;
         ``is_standing``.
@@ -732,7 +734,8 @@ def alarm_table(study: PaperStudy) -> PaperTable:
     -------
     PaperTable
         Grouped by testbed, a row for each rule of each detector. CSV: ``testbed``,
-        ``detector``, ``of`` (whose alarms), every key of ``alarm_metrics`` with
+        ``detector``, ``of`` (whose alarms; of a rule made for a budget, that it is on
+        later rows), every key of ``alarm_metrics`` with
         ``_floor``, ``_interval_low`` and ``_interval_high`` (mean over seeds, highest
         floor, widest interval), ``n_seeds``.
     """
@@ -762,7 +765,7 @@ def _published_table(
         for runs in study.on(testbed).detectors:
             metrics = [r.evaluation.alarm_metrics or {} for r in runs.results]
             for source in sources:
-                title = _SOURCES.get(source, source)
+                title = _SOURCES.get(source, f"{source}, {LATER_ROWS}")
                 yield Measured(
                     runs, (title,), [s for one in metrics if (s := one.get(source))]
                 )

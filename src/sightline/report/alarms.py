@@ -16,9 +16,9 @@ from sightline.judgement.verdicts import RungName
 from sightline.report import charts
 from sightline.report.charts import JsonObject, PageClock
 from sightline.report.entries import Entry
-from sightline.rules.choose import count_words, load_words, raised_words
+from sightline.rules.choose import caught_words, count_words, load_words
 from sightline.rules.episodes import Episode
-from sightline.show.evaluations import OWN, P99, RULE_WORDS, cost_of, rules_of
+from sightline.show.evaluations import OWN, P99, RULE_WORDS, cost_of, on_rows, rules_of
 from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import UNKNOWN, names, number, plural, row_span, share
 
@@ -47,14 +47,14 @@ def repair_sentences(evaluation: Evaluation) -> list[str]:
 
 
 def rules_figure(entry: Entry) -> JsonObject | None:
-    """Return the curve "attacks raised against alarms a day" of every rule.
+    """Return the curve "attacks caught against alarms a day" of every rule.
 
     Returns
     -------
     mapping, optional
         ``per_day`` of the budget, ``n_attacks``, ``least`` (where 0 alarms are drawn:
         half an alarm in all judged days), ``curves`` (in hindsight, by other limits)
-        and ``points`` (each rule at its own limit, with what chance raises). None if
+        and ``points`` (each rule at its own limit, with what chance catches). None if
         no attack or no attack-free row was left to judge rules on.
     """
     facts = entry.budget_rules
@@ -66,7 +66,7 @@ def rules_figure(entry: Entry) -> JsonObject | None:
         "n_attacks": facts.n_attacks,
         "least": 0.5 / facts.judged_days,
         "curves": [
-            {"name": one.name, "per_day": one.alarms_per_day, "raised": one.raised}
+            {"name": one.name, "per_day": one.alarms_per_day, "caught": one.raised}
             for one in facts.curves
         ],
         "points": [
@@ -74,8 +74,8 @@ def rules_figure(entry: Entry) -> JsonObject | None:
                 "name": row.name,
                 "kind": kind if row.name != facts.chosen else "chosen",
                 "per_day": row.load.alarms_per_day,
-                "raised": row.attacks.raised,
-                "chance": row.attacks.raised_by_chance,
+                "caught": row.attacks.caught,
+                "chance": row.attacks.caught_by_chance,
                 "words": count_words(row.load),
             }
             for kind, rows in (("present", facts.present), ("rule", facts.table))
@@ -91,7 +91,7 @@ def false_alarms(entry: Entry) -> list[JsonObject] | None:
     -------
     list of mapping, optional
         The detector's own rule first, if it has one: ``rule``; ``words`` and ``rate``
-        (false alarms a day and share of attack-free time, as everywhere on the page);
+        (false alarms a day and share of attack-free time on ``rows``);
         ``count`` of runs, and ``n_read``, how many of them are attributed; ``sentence``
         (the channels that most of them come from); ``channels`` with their stage, count
         and share, most false alarms first; ``hours`` (number that begins in each hour
@@ -135,6 +135,7 @@ def false_alarms(entry: Entry) -> list[JsonObject] | None:
                 "rule": f"{RULE_WORDS[rule]} rule",
                 "words": words,
                 "rate": rate,
+                "rows": on_rows(entry.evaluation, rule).rows,
                 "count": alarms.false_positive_segments,
                 "n_read": len(starts),
                 "sentence": _sentence(entry.evaluation, rule, channels, counts),
@@ -159,7 +160,7 @@ def _sentence(
             return "No false alarm."
         return (
             f"No run of alarms lies fully outside attacks; {share(in_alarm, 1)} of "
-            "attack-free time is in alarm."
+            "attack-free time (whole test) is in alarm."
         )
     order = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
     shares = np.cumsum([counts[j] / n_runs for j in order])
@@ -187,7 +188,7 @@ def actions(entry: Entry) -> list[str]:
         ending = f" without {facts.noisy_channel}"
         rules = [
             f"rule {row.name!r} makes {load_words(row.load)}"
-            + (f" and raises {raised_words(row.attacks)}" if facts.n_attacks else "")
+            + (f" and catches {caught_words(row.attacks)}" if facts.n_attacks else "")
             for row in facts.table
             if row.name.endswith(ending)
         ]

@@ -98,7 +98,7 @@ class AttackRow:
     def telemetry_note(self) -> str:
         """That the telemetry of another detector's record counts; else empty."""
         own, facts = self.segment.telemetry, self.facts
-        if own is None or facts is None or own.movement == facts.movement:
+        if own is None or facts is None or own.p_value == facts.p_value:
             return ""
         return (
             "The telemetry of another detector's record counts, which has as many or "

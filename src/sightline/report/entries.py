@@ -21,7 +21,7 @@ from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import RungName, VerdictInfo, all_infos, info_of
 from sightline.rules.choose import is_over
 from sightline.rules.judging import CommissioningFacts
-from sightline.show.evaluations import OWN, P99, found, is_found, is_judged, rules_of
+from sightline.show.evaluations import OWN, P99, is_judged, on_rows, rules_of
 from sightline.show.rules import GlanceRecord, RuleInUse
 from sightline.storage import Result
 from sightline.text import slug
@@ -120,35 +120,17 @@ class Entry(DetectorRuns):
             RuleInUse(
                 evaluation,
                 rule,
-                self.median_delay(rule),
-                tuple(found(one, rule) for one in seeds if rule in rules_of(one)),
+                tuple(
+                    attacks.caught
+                    for one in seeds
+                    if rule in rules_of(one)
+                    and (attacks := on_rows(one, rule).attacks) is not None
+                ),
             )
             for rule in rules_of(evaluation)
         ]
         facts = evaluation.rules
         return (*in_use, facts) if facts and facts.judged_days else tuple(in_use)
-
-    def median_delay(self, rule: RungName) -> float | None:
-        """Return the median number of rows to the first alarm, over the attacks found.
-
-        Parameters
-        ----------
-        rule : RungName
-            `OWN` or `P99`, of the first seed.
-
-        Returns
-        -------
-        float, optional
-            Rows from the start of an attack, from 0. None if no attack is found, or
-            if the results do not hold the first alarms of the rule.
-        """
-        segments, judged = self.evaluation.segments, is_judged(self.evaluation, rule)
-        delays = [
-            row
-            for segment, row in zip(segments, self.first_alarms(rule), strict=False)
-            if row is not None and (not judged or is_found(segment, rule))
-        ]
-        return float(np.median(delays)) if delays else None
 
     def first_alarms(self, rule: RungName) -> list[int | None]:
         """Return the rows to the first alarm of each attack; empty if not recorded."""
@@ -163,11 +145,12 @@ class Entry(DetectorRuns):
 def entries_of(results: Sequence[Result]) -> list[Entry]:
     """Return the page's entries: testbeds as given, the best detector first.
 
-    Detectors of a testbed are ordered by a figure with a cost in it: the skill of the
-    rule that was made for the budget, on judged rows, then its alarms a day. Those
-    whose rule costs more than the budget come after those that keep it. Without such
-    rules they are ordered by attacks found (their own rule, if judged), then ROC-AUC,
-    then false alarms, and come after the others; an over-alarming one comes last.
+    Detectors of a testbed are ordered by a figure with a cost in it: the lower end of
+    the skill of the rule that was made for the budget, on judged rows, then its alarms
+    a day. Those whose rule costs more than the budget come after those that keep it.
+    Without such rules they are ordered by the lower end of the skill of their rule in
+    use, then ROC-AUC, then false alarms, and come after the others; an over-alarming
+    one comes last.
 
     Parameters
     ----------
@@ -209,15 +192,14 @@ def _merit(entry: Entry) -> tuple[float, ...]:
     auc = evaluation.rank.roc_auc or 0.0
     if facts is not None:
         chosen = facts.row(facts.chosen)
-        skill = chosen.attacks.skill or 0.0
-        cost = chosen.load.alarms_per_day or 0.0
+        skill, cost = chosen.attacks.least_skill, chosen.load.alarms_per_day or 0.0
         return 1.0 * is_over(chosen.load, facts), -skill, cost, -auc
     alarms = rules_of(evaluation)[entry.main_rule]
-    n_found = found(evaluation, entry.main_rule)
+    skill = -1.0 if alarms.attacks is None else alarms.attacks.least_skill
     cost = float(alarms.false_positive_segments)
     if alarms.load is not None:
         cost = float(alarms.load.alarms)
-    return 3.0 if alarms.over_alarming else 2.0, -n_found, -auc, cost
+    return 3.0 if alarms.over_alarming else 2.0, -skill, -auc, cost
 
 
 def unique(key: str, taken: set[str]) -> str:

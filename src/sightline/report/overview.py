@@ -25,9 +25,9 @@ from sightline.report.entries import Entry
 from sightline.rules.choose import (
     PRESENT_WORDS,
     advice,
+    caught_words,
     is_over,
     load_words,
-    raised_words,
 )
 from sightline.rules.judging import (
     ChoiceOutcome,
@@ -39,11 +39,9 @@ from sightline.show.evaluations import (
     OWN,
     P99,
     RULE_WORDS,
+    caught_chance,
     cost_of,
-    found,
-    found_by_chance,
-    is_judged,
-    load_of,
+    on_rows,
     rules_of,
 )
 from sightline.show.rules import GlanceRow
@@ -208,7 +206,7 @@ def advised(entry: Entry) -> Advised:
             (role, f"rule {chosen.name!r}", chosen),
         ),
         basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
-        f"later attack-free days{later}.",
+        f"{facts.later_days}{later}.",
         caveat=" ".join(filter(None, caveats)),
         command=commission_command(entry) if role != "compared" else "",
     )
@@ -271,20 +269,23 @@ def first_check(evaluation: Evaluation) -> str:
     parts = [f"{withheld} {rule_advice(evaluation)}".strip()]
     if evaluation.stream.n_segments == 0:
         calm = (
-            "No attack is labelled: check where false alarms come from, and whether "
-            "the reference is stable."
+            "No attack is labelled: check where alarms come from, and whether the "
+            "reference is stable."
         )
         parts.insert(0, calm)
     rule = "Its own rule" if evaluation.own_rule else "The p99 rule"
-    rate = cost_of(evaluation, OWN if evaluation.own_rule else P99)[1]
+    in_use = OWN if evaluation.own_rule else P99
+    rate, rows = cost_of(evaluation, in_use)[1], on_rows(evaluation, in_use).rows
     is_standing = facts is not None and facts.is_standing
     if is_standing or alarms.over_alarming:
         so = ", so an alarm says little."
         if is_standing:
-            so = ": it never stops for long, so it finds nothing."
+            so = ": it never stops for long, so its alarms say little."
         if not any(parts):
             parts = ["Check the alarm limit first."]
-        parts.insert(0, f"{rule} is in alarm for {rate} of attack-free time{so}")
+        time = "attack-free time" if evaluation.stream.n_segments else "time"
+        where = f"of {time} ({rows})"
+        parts.insert(0, f"{rule} is in alarm for {rate} {where}{so}")
     return " ".join(filter(None, parts)) or (
         "Evaluated without a diagnosis: evaluate again to learn what to check."
     )
@@ -303,20 +304,26 @@ def rule_advice(evaluation: Evaluation) -> str:
 
 
 def looked_at(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Return what was looked at, with the keys of the terms in the glossary."""
-    stream = entries[0].evaluation.stream
+    """Return what was looked at, with the keys of the terms in the glossary.
+
+    Facts of the recording, whichever detector comes first: its tags, and the rows and
+    attacks of the finest stream made of it.
+    """
+    streams = [entry.evaluation.stream for entry in entries]
+    stream = max(streams, key=lambda one: one.n_test)
     known = [one for e in entries if (one := e.evaluation.recording) is not None]
+    n_tags = max((len(one.tags) for one in known), default=0)
     rows, step = f"{stream.n_test:,} rows", stream.step_s
     if step is not None:
         seconds = stream.n_test * step
         days = f"{seconds / DAY_S:.1f} days"
         span = days if seconds >= DAY_S else text.duration(seconds)
         rows += f", {span} in rows of {text.duration(step)}"
-    n, n_entries = stream.n_segments, len(entries)
+    n, n_entries = max(one.n_segments for one in streams), len(entries)
     detectors = text.plural(n_entries, "detector")
     parts = [
         (rows, "record"),
-        (text.plural(stream.p, "tag"), "tag"),
+        (text.plural(n_tags or max(one.p for one in streams), "tag"), "tag"),
         (text.plural(n, "attack") if n else "no incident listed", "attack"),
         (entries[0].label if n_entries == 1 else detectors, "detector"),
     ]
@@ -328,21 +335,24 @@ def looked_at(entries: Sequence[Entry]) -> list[tuple[str, str]]:
 def cost_words(entry: Entry) -> str:
     """Return what the rule in use costs."""
     words, rate = cost_of(entry.evaluation, entry.main_rule)
-    load = load_of(entry.evaluation, entry.main_rule)
+    load, _, rows = on_rows(entry.evaluation, entry.main_rule)
     count, _, rest = words.partition(" ")
-    noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
-    return f"{count}{noun} {rest}, {rate} of attack-free time"
+    is_labelled = entry.evaluation.stream.n_segments > 0
+    false, time = ("false ", "attack-free time") if is_labelled else ("", "time")
+    noun = "" if load is None else f" {false}alarm{'' if count == '1' else 's'}"
+    return f"{count}{noun} {rest}, {rate} of {time} ({rows})"
 
 
-def others_find(others: Sequence[Entry]) -> str:
-    """Return what the rules in use of other detectors find; empty without others."""
-    counts = [found(one.evaluation, one.main_rule) for one in others]
+def others_catch(others: Sequence[Entry]) -> str:
+    """Return what the rules in use of other detectors catch; empty without others."""
+    known = [on_rows(one.evaluation, one.main_rule).attacks for one in others]
+    counts = [attacks.caught for attacks in known if attacks is not None]
     if not counts:
         return ""
     spread = " to ".join(dict.fromkeys(map(str, (min(counts), max(counts)))))
     if len(counts) == 1:
-        return f"The rule in use of {others[0].label} finds {spread}."
-    return f"The rules in use of the other {len(counts)} find {spread}."
+        return f"The rule in use of {others[0].label} catches {spread}."
+    return f"The rules in use of the other {len(counts)} catch {spread}."
 
 
 def largest_blind_spot(entries: Sequence[Entry]) -> str:
@@ -416,15 +426,15 @@ def earlier_note(entries: Sequence[Entry]) -> str:
 
 
 def later_rows(entries: Sequence[Entry]) -> str:
-    """Return on which rows the false alarms of a testbed's rules are counted."""
+    """Return on which rows the rules of a testbed are counted."""
     known = [one for e in entries if (one := e.evaluation.rules) and one.judged_days]
     if not known:
         return ""
     days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
     return (
-        "False alarms of all rules are counted on the same later rows, "
-        f"{' to '.join(sorted(days))} attack-free days that set no limit. Attacks "
-        f"found are of the whole record, attacks raised of the same later rows."
+        "Attacks caught and false alarms of all rules are counted on the same later "
+        f"rows, {' to '.join(sorted(days))} attack-free days that set no limit, where "
+        "a line does not say otherwise. Verdicts are of the whole test."
     )
 
 
@@ -432,7 +442,7 @@ def later_rows(entries: Sequence[Entry]) -> str:
 
 
 def headline(entries: Sequence[Entry]) -> str:
-    """Return what the best detector finds, in one phrase.
+    """Return what the best detector catches, in one phrase.
 
     Parameters
     ----------
@@ -442,59 +452,63 @@ def headline(entries: Sequence[Entry]) -> str:
     Returns
     -------
     str
-        How many attacks it finds, by which rule, compared with the others. It says "the
-        most of all" only if no rule of another detector finds as many attacks, and
-        chance does not.
+        How many attacks it catches, by which rule, compared with the others. It says
+        "the most of all" only if no rule of another detector catches as many attacks,
+        and chance does not.
     """
     best, *others = entries
     n, where = best.evaluation.stream.n_segments, text.on_testbed(best.testbed)
-    if n == 0:
+    rule = best.main_rule
+    use = on_rows(best.evaluation, rule)
+    if n == 0 or use.attacks is None:
         return f"{best.label}{where}"
     if best.budget_rules is not None:
         return _budget_headline(best, best.budget_rules, others)
-    most_found = {
-        e: max(found(e.evaluation, rule) for rule in rules_of(e.evaluation))
+    most_caught = {
+        e: max(
+            attacks.caught if (attacks := on_rows(e.evaluation, each).attacks) else 0
+            for each in rules_of(e.evaluation)
+        )
         for e in entries
     }
-    if others and not any(most_found.values()):
-        return f"No detector finds an attack{where}; {best.label} comes closest"
-    rule = best.main_rule
-    n_found = found(best.evaluation, rule)
+    if others and not any(most_caught.values()):
+        return f"No detector catches an attack{where}; {best.label} comes closest"
+    caught = use.attacks.caught
     by = "by its own rule" if rule == OWN else "by the p99 rule"
     n_seeds = len(best.results)
     seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
-    count = found_by_chance(best.evaluation, rule)
-    verb = "finds" if is_judged(best.evaluation, rule) else "alarms in"
-    start = f"{best.label} {verb} {n_found} of {n} attacks{where} {by}{seeds}"
-    if count is not None and count.p_value > BY_CHANCE:
+    of = text.plural(use.attacks.n_attacks, "attack")
+    start = f"{best.label} catches {caught} of {of}{where} {by}{seeds}"
+    if use.attacks.p_value is not None and use.attacks.p_value > BY_CHANCE:
         return f"{start}, no more than by chance"
     if rules_of(best.evaluation)[rule].over_alarming:
         return f"{start}, but is in alarm too often for an alarm to say much"
-    most = max((most_found[entry] for entry in others), default=None)
-    if most is None or most > n_found or n_found == 0:
+    most = max((most_caught[entry] for entry in others), default=None)
+    if most is None or most > caught or caught == 0:
         return start
-    if most < n_found:
+    if most < caught:
         return f"{start}, the most of all"
-    equal = [entry.label for entry in others if most_found[entry] == n_found]
+    equal = [entry.label for entry in others if most_caught[entry] == caught]
     return f"{start}, as many as {text.names(equal, MAX_NAMES)}"
 
 
 def _budget_headline(
     best: Entry, facts: CommissioningFacts, others: Sequence[Entry]
 ) -> str:
-    """Return what the rule for the budget raises, and whether none is better."""
+    """Return what the rule for the budget catches, and whether none is better."""
     chosen, where = facts.row(facts.chosen), text.on_testbed(best.testbed)
     start = (
-        f"With a rule for {facts.budget}, {best.label} raises "
-        f"{raised_words(chosen.attacks)}{where} at {load_words(chosen.load)}"
+        f"With a rule for {facts.budget}, {best.label} catches "
+        f"{caught_words(chosen.attacks)}{where} at {load_words(chosen.load)}"
     )
     if is_over(chosen.load, facts):
         return f"{start}, which is over the budget"
-    skill = chosen.attacks.skill or 0.0
-    if skill <= 0:
+    skill = chosen.attacks.least_skill
+    p_value = chosen.attacks.p_value
+    if (chosen.attacks.skill or 0.0) <= 0 or (p_value or 0.0) > BY_CHANCE:
         return f"{start}, no more than by chance"
     rivals = [
-        (row.attacks.skill or 0.0, is_over(row.load, other))
+        (row.attacks.least_skill, is_over(row.load, other))
         for entry in others
         if (other := entry.budget_rules) is not None
         for row in [other.row(other.chosen)]
@@ -509,22 +523,20 @@ def _budget_headline(
 
 
 def headline_chance(best: Entry) -> str:
-    """Return chance and cost of the attacks found by the rule in use; or nothing."""
+    """Return chance and cost of the attacks caught by the rule in use; or nothing."""
     evaluation, rule = best.evaluation, best.main_rule
-    alarms, n = rules_of(evaluation)[rule], evaluation.stream.n_segments
-    if not n:
+    load, attacks, rows = on_rows(evaluation, rule)
+    if not evaluation.stream.n_segments:
         return ""
+    alarms = rules_of(evaluation)[rule]
     cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
-    if (load := load_of(evaluation, rule)) is not None:
+    if load is not None:
         cost = f"makes {load_words(load)} where there is no attack"
-    count = found_by_chance(evaluation, rule)
-    if count is None:
-        return f"Its rule {cost}."
-    chance = f"{text.mean_count(count.by_chance)} ({text.p_value(count.p_value)})"
-    if best.budget_rules is None:
-        return f"By chance it would find {chance}. Its rule {cost}."
     which = f"{'Its own' if rule == OWN else 'The ' + RULE_WORDS[rule]} rule"
+    if attacks is None:
+        return f"{which} {cost}."
     return (
-        f"{which} finds {found(evaluation, rule)} of {n} attacks; by chance it would "
-        f"find {chance}. It {cost}."
+        f"On the {rows} {which[0].lower()}{which[1:]} catches {attacks.caught} of "
+        f"{text.plural(attacks.n_attacks, 'attack')} ({caught_chance(attacks)}) and "
+        f"{cost}."
     )

@@ -31,7 +31,7 @@ from sightline.report.glossary import glossary, groups
 from sightline.report.print_figures import write_figures
 from sightline.report.redaction import redacted, what_remains
 from sightline.rules.choose import count_words
-from sightline.show import blind_spots, catalogue, rules
+from sightline.show import blind_spots, catalogue, evaluations, rules
 from sightline.show import comparison as compared
 from sightline.show.table import RecordTable
 from sightline.storage import Given, results_of
@@ -299,6 +299,7 @@ def _environment() -> "jinja2.Environment":
         "charts": charts,
         "codes": CODES,
         "compared": compared,
+        "evaluations": evaluations,
         "verdict_detected": Verdict.DETECTED,
         "frozenset": frozenset,
         "hindsight": HINDSIGHT,

@@ -660,9 +660,9 @@ def write_rule_figure(facts: CommissioningFacts, folder: Path) -> list[Path]:
 
 
 def rule_figure(facts: CommissioningFacts) -> "Figure":
-    """Return attacks raised against alarms a day, for each rule.
+    """Return attacks caught against alarms a day, for each rule.
 
-    A line shows the most attacks that any limit of a rule raises on the judged rows
+    A line shows the most attacks that any limit of a rule catches on the judged rows
     within that many alarms; a filled mark is the limit that commissioning set. Rules in
     use have a hollow mark.
     """
@@ -677,7 +677,7 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
         at = max(row.load.alarms_per_day or 0.0, _LEAST_PER_DAY)
         axis.plot(
             [at],
-            [row.attacks.raised],
+            [row.attacks.caught],
             marker=marker(k),
             color=SOFT,
             markerfacecolor="white",
@@ -700,13 +700,13 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
         f"false alarms a day on {facts.judged_days:.1f} attack-free days after the "
         "split (log scale; dotted: 144 and 288, ISA-18.2)"
     )
-    axis.set_ylabel(f"attacks raised, of {facts.n_attacks}")
+    axis.set_ylabel(f"attacks caught, of {facts.n_attacks}")
     figure.legend(loc="outside right upper")
     return figure
 
 
 def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> None:
-    """Draw one rule: what its limits could raise, and the limit that was set."""
+    """Draw one rule: what its limits could catch, and the limit that was set."""
     row, is_chosen = facts.row(curve.name), curve.name == facts.chosen
     hue = TRAIN if is_chosen else colour(k)
     name = label(curve.name) + (" (chosen)" if is_chosen else "")
@@ -724,7 +724,7 @@ def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> N
     at = max(row.load.alarms_per_day or 0.0, _LEAST_PER_DAY)
     axis.plot(
         [at],
-        [row.attacks.raised],
+        [row.attacks.caught],
         marker="o" if is_chosen else marker(k),
         color=hue,
         markersize=7 if is_chosen else 4,
@@ -735,9 +735,9 @@ def _draw_curve(axis: Any, curve: Curve, facts: CommissioningFacts, k: int) -> N
 
 
 def best_within(curve: Curve) -> tuple[list[float], list[int]]:
-    """Return for rising rates the most attacks that any limit within them raises.
+    """Return for rising rates the most attacks that any limit within them catches.
 
-    A lower limit may raise fewer attacks, where alarms grow together: the curve by
+    A lower limit may catch fewer attacks, where alarms grow together: the curve by
     limits would turn back.
 
     Examples

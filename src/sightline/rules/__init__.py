@@ -8,7 +8,7 @@
 `normal`           what rules know of train, and where they come from
 `making`           members fitted on attack-free rows; rules with limit and promise
 `file`             ``rule.json`` and ``rule.py`` on disk
-`judging`          cost, attacks raised, promise kept, on rows not seen before
+`judging`          cost, attacks caught, promise kept, on rows not seen before
 `choose`           the one decision: which rule, or none yet, in words
 `scoring`          a stream scored: energy, alarms, attack-free time
 `commission`       commissioning rows, judged rows, the table of the family

@@ -12,10 +12,10 @@ import numpy as np
 
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import Rows
-from sightline.data.segments import Segment, run_bounds
+from sightline.data.segments import Segment
 from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of
+from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of, first_rises
 from sightline.rules.choose import PRESENT_WORDS
 from sightline.rules.limits import Budget
 from sightline.rules.oracle import (
@@ -202,15 +202,14 @@ def ceilings(
     # The chosen rule, and the one in use.
     facts, present = made.facts, made.facts.present[-1]
     split = facts.split
-    later = np.unique(np.append(0, test.breaks[test.breaks > split] - split))
-    starts, _ = run_bounds(made.alarm_rows[facts.chosen], later)
+    rises = made.alarms[facts.chosen].caught_at + split
     alarms = test.alarms if test.own_alarms is None else test.own_alarms
     episodes = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks)
     load = facts.row(facts.chosen).load
     rules = [
-        _RuleAlarms(name=facts.chosen, starts=starts + split, first=split, load=load),
+        _RuleAlarms(name=facts.chosen, rises=rises, first=split, load=load),
         _RuleAlarms(
-            name=present.name, starts=episodes.starts, first=0, load=present.load
+            name=present.name, rises=episodes.caught_at, first=0, load=present.load
         ),
     ]
     sightings = [
@@ -249,10 +248,10 @@ def ceilings(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _RuleAlarms:
-    """Where the alarms of a rule start, from the first row that it is judged on."""
+    """Where the alarms of a rule rise, from the first row that it is judged on."""
 
     name: str
-    starts: Ints
+    rises: Ints
     first: int
     load: AlarmLoad
 
@@ -273,10 +272,9 @@ class _RuleAlarms:
             return RuleAtCeiling(
                 rule=self.name, outcome=CeilingOutcome.UNJUDGED, alarms_per_day=cost
             )
-        inside = self.starts[
-            (self.starts >= segment.start - early) & (self.starts < segment.stop)
-        ]
-        row = max(int(inside[0]) - segment.start, 0) if len(inside) else None
+        begins, stops = np.array([[segment.start - early], [segment.stop]])
+        at, is_caught = first_rises(self.rises, begins, stops)
+        row = max(int(at[0]) - segment.start, 0) if is_caught[0] else None
         total = float(own.sum())
         share = efficiency = saved = None
         if row is not None and total > 0:
@@ -316,7 +314,7 @@ def _sentence(ceiling: Ceiling, rule: RuleAtCeiling) -> str:
     """Return how one rule stands to the ceiling, in words."""
     name = PRESENT_WORDS.get(rule.rule, f"rule {rule.rule!r}")
     subject = name[0].upper() + name[1:]
-    raised = f"{subject} started no alarm in it"
+    raised = f"{subject} did not catch it"
     if rule.delay_s is not None:
         raised = f"{subject} alarmed {_after(rule.delay_s)}"
     if rule.outcome is CeilingOutcome.UNJUDGED:

@@ -139,11 +139,11 @@ def false_alarm_words(rule: AlarmMetrics) -> str:
     return f"{per_day(rule.false_alarms_per_day)} runs a day"
 
 
-def raised_words(attacks: AttackAlarms) -> str:
-    """Return how many attacks are raised, with chance."""
+def caught_words(attacks: AttackAlarms) -> str:
+    """Return how many attacks are caught, with chance."""
     return (
-        f"{attacks.raised} of {plural(attacks.n_attacks, 'attack')} "
-        f"({mean_count(attacks.raised_by_chance)} by chance)"
+        f"{attacks.caught} of {plural(attacks.n_attacks, 'attack')} "
+        f"({mean_count(attacks.caught_by_chance)} by chance)"
     )
 
 
@@ -152,6 +152,12 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
     budget = facts.accepted
     is_many = (load.alarms_per_day or 0.0) > budget.per_day
     return is_many or load.share_of_time > budget.share
+
+
+def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
+    """Return whether alarms cost more than twice the budget, by count or by time."""
+    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
+    return is_many or load.share_of_time > MOST_COST * budget.share
 
 
 # --- Unexplained episodes -------------------------------------------------------------
@@ -553,7 +559,7 @@ def after_later_rows(
     Later rows choose no rule; they may only speak against the one that was chosen.
     """
     load = outcome.load
-    if not choice.outcome.has_rule or is_affordable(load, budget):
+    if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
     why = "the plant has changed: set the limit again on newer attack-free rows"
@@ -567,12 +573,6 @@ def after_later_rows(
     )
 
 
-def is_affordable(load: AlarmLoad, budget: Budget) -> bool:
-    """Return whether alarms cost at most `MOST_COST` budgets."""
-    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    return not is_many and load.share_of_time <= MOST_COST * budget.share
-
-
 def choose_set(
     present: RuleOutcome,
     chosen: RuleOutcome,
@@ -582,7 +582,7 @@ def choose_set(
 ) -> SetChoice:
     """Return whether to keep the rule in use, to add the chosen one, or to replace it.
 
-    It is replaced if nothing that it raises is lost, and something is gained or saved,
+    It is replaced if nothing that it catches is lost, and something is gained or saved,
     or smaller steps are seen; else the chosen one is added if it gains something and
     both together cost at most `MOST_COST` budgets. A rule in use that costs more gives
     way all the same, and what is lost is said first.
@@ -606,23 +606,23 @@ def choose_set(
         for load in (present.load, chosen.load)
     ]
     saves = costs[0] != costs[1] and all(b <= a for a, b in zip(*costs, strict=True))
-    fits = [is_affordable(load, budget) for load in (present.load, chosen.load)]
+    fits = [not is_far_over(load, budget) for load in (present.load, chosen.load)]
     words, name = PRESENT_WORDS[present.name], f"rule {chosen.name!r}"
     ratio = 1.0 if steps is None else steps[1] / max(steps[0], 1e-12)
     action, sees = SetAction.KEEP, gained or not fits[0] or ratio < 1 / MOVES
     if not lost and (saves or (fits[1] and sees)):
         action = SetAction.REPLACE
-        what = f"nothing that is raised now is lost{_also(' and', gained, 'gained')}"
+        what = f"nothing that is caught now is lost{_also(' and', gained, 'gained')}"
         if not chosen.attacks.n_attacks:
             what = "no attack is known, so nothing says what would be lost"
         sentence = f"Replace {words} by {name}: {what}."
-    elif gained and is_affordable(together, budget):
+    elif gained and not is_far_over(together, budget):
         action = SetAction.ADD
         alone = f" alone it would lose {_attacks(lost)}, and" if lost else ""
-        n_raised = chosen.attacks.raised + len(lost)
+        n_caught = chosen.attacks.caught + len(lost)
         sentence = (
             f"Add {name} to {words}:{alone} it gains {_attacks(gained)}; both together "
-            f"raise {n_raised} of {plural(chosen.attacks.n_attacks, 'attack')} at "
+            f"catch {n_caught} of {plural(chosen.attacks.n_attacks, 'attack')} at "
             f"{load_words(together)}."
         )
     elif not fits[0] and fits[1]:
@@ -663,7 +663,7 @@ def _why_kept(
         return f"to gain {_attacks(gained)} it makes {load_words(chosen.load)}"
     if not chosen.attacks.n_attacks:
         return "no attack is known, and it would save nothing"
-    return "it would raise the same and save nothing"
+    return "it would catch the same and save nothing"
 
 
 def _attacks(ids: Sequence[str]) -> str:
@@ -698,20 +698,20 @@ def advice(facts: CommissioningFacts) -> str:
     if in_set and in_set.action is SetAction.KEEP and facts.choice is not None:
         parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
-        return " ".join([*parts, "No later attack-free rows were left to judge it on."])
+        return " ".join([*parts, "No later rows were left to judge it on."])
     words = PRESENT_WORDS[present.name]
     parts.append(
-        f"On {facts.judged_days:.1f} later attack-free days rule {chosen.name!r} makes "
-        f"{load_words(chosen.load)}{_raised(chosen)}; {words} makes "
-        f"{load_words(present.load)}{_raised(present)}."
+        f"On {facts.judged_days:.1f} {facts.later_days} rule {chosen.name!r} makes "
+        f"{load_words(chosen.load)}{_caught(chosen)}; {words} makes "
+        f"{load_words(present.load)}{_caught(present)}."
     )
     if in_set and in_set.sentence not in parts:
         parts.append(in_set.sentence)
     return " ".join(parts)
 
 
-def _raised(outcome: RuleOutcome) -> str:
-    """Return what a rule raises, to follow what it costs; empty without attacks."""
+def _caught(outcome: RuleOutcome) -> str:
+    """Return what a rule catches, to follow what it costs; empty without attacks."""
     if not outcome.attacks.n_attacks:
         return ""
-    return f" and raises {raised_words(outcome.attacks)}"
+    return f" and catches {caught_words(outcome.attacks)}"

@@ -20,7 +20,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import attack_free_before
 from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import MOST_PER_DAY, Delays
+from sightline.metrics.alarm_load import MOST_PER_DAY, Delays, Episodes
 from sightline.parallel import threads
 from sightline.rules.choose import (
     GUARD_S,
@@ -300,14 +300,14 @@ class Commissioning(Shown):
         The table, the curves and the sentences.
     source : CommissioningSource
         What they were made on.
-    alarm_rows : dict of str to array of bool
-        Which judged rows are alarm time of each rule, the latch not counted.
+    alarms : dict of str to Episodes
+        Alarms of each rule on the judged rows, counted from the first.
     """
 
     rules: dict[str, MadeRule]
     facts: CommissioningFacts
     source: CommissioningSource
-    alarm_rows: Mapping[str, Bools]
+    alarms: Mapping[str, Episodes]
 
     def _line(self) -> str:
         return (
@@ -607,7 +607,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         chosen = choice.rule
     del maker.fitting.traces
     runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
-    table, curves, alarm_rows = _judged(stream, maker, rules, judged, runs)
+    table, curves, alarms = _judged(stream, maker, rules, judged, runs)
     if choice is not None:
         row = next(row for row in table if row.name == chosen)
         choice = after_later_rows(choice, row, settings.budget)
@@ -628,9 +628,10 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         curves=curves,
         notes=tuple(notes),
         choice=choice,
+        is_labelled=bool(basis.test.attacks),
     )
     if judged.days and (choice is None or choice.outcome.has_rule):
-        together = cost_together(in_use, alarm_rows[chosen], judged)
+        together = cost_together(in_use, alarms[chosen].rows, judged)
         rows = present[-1], facts.row(chosen)
         in_set = choose_set(*rows, together, settings.budget)
         facts = replace(facts, set_choice=in_set)
@@ -643,7 +644,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         rules=rules,
         facts=replace(facts, advice=advice(facts)),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
-        alarm_rows=alarm_rows,
+        alarms=alarms,
     )
 
 
@@ -815,17 +816,14 @@ def _judged(
     rules: Mapping[str, MadeRule],
     judged: JudgedRows,
     runs: dict[str, RuleRun] | None = None,
-) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Bools]]:
-    """Return how every rule did on judged rows, what other limits would do, and when.
-
-    The last are the judged rows that are alarm time of each rule.
-    """
+) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes]]:
+    """Return how every rule did on judged rows, what other limits would do, alarms."""
     later = np.arange(stream.test.n_rows) >= judged.first
     runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
-    table, curves, alarm_rows = [], [], {}
+    table, curves, alarms = [], [], {}
     for name, made in rules.items():
         said = runs.pop(name)
-        alarm_rows[name] = said.episodes.rows
+        alarms[name] = said.episodes
         outcome = judge_rule(said, judged, made.promise)
         trace = said.trace
         if outcome.kept is Kept.UNUSED:
@@ -833,7 +831,7 @@ def _judged(
             outcome = replace(outcome, hindsight_limit=hindsight)
         table.append(outcome)
         curves.append(curve_of(name, trace, judged, maker.delays))
-    return tuple(table), tuple(curves), alarm_rows
+    return tuple(table), tuple(curves), alarms
 
 
 def _runs(

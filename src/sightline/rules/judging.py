@@ -1,4 +1,4 @@
-"""Rules judged on rows that they have not seen: cost, attacks raised, promise kept."""
+"""Rules judged on rows that they have not seen: cost, attacks caught, promise kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +20,7 @@ from sightline.metrics.alarm_load import (
     attack_alarms,
     counted,
     episodes_of,
+    first_rises,
 )
 from sightline.rules.limits import MOST_SWING, Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
@@ -125,7 +126,7 @@ class JudgedRows:
         )
 
     def use(self, episodes: Episodes) -> AttackAlarms:
-        """Return which attacks alarms raise on these rows."""
+        """Return which attacks alarms catch on these rows."""
         return attack_alarms(
             episodes,
             [attack.segment for attack in self.attacks],
@@ -199,7 +200,7 @@ class RuleOutcome:
     load : AlarmLoad
         What its alarms cost.
     attacks : AttackAlarms
-        What they raise.
+        What they catch.
     hindsight_limit : float, optional
         The limit that judged calm rows would give, where the promise was unused.
     """
@@ -290,7 +291,8 @@ class Curve:
     name : str
         Name of the rule.
     limits, alarms_per_day, raised : tuple of float
-        Falling limits, and what each would cost and raise.
+        Falling limits, what each would cost, and how many attacks it would catch by an
+        alarm that starts (other tags are not told apart).
     """
 
     name: str
@@ -317,7 +319,7 @@ class Mask:
     before, after : RuleOutcome
         The rule in use on judged rows, without and with the mask.
     attacks_lost : tuple of str
-        Attacks that are raised without the mask only.
+        Attacks that are caught without the mask only.
     is_advised : bool
         Whether it saves false alarms on judged rows too.
     sentence : str
@@ -487,7 +489,7 @@ class SetChoice:
     action : SetAction
         What to do.
     lost, gained : tuple of str
-        Attacks that only the rule in use raises, and those that only the new one does.
+        Attacks that only the rule in use catches, and those that only the new one does.
     together : AlarmLoad
         What both cost together.
     sentence : str
@@ -527,7 +529,7 @@ class CommissioningFacts:
         Rules in use on the same rows: the p99 rule, the own rule if there is one, and
         the one that was given as in use. The last counts.
     curves : tuple of Curve
-        Attacks raised against alarms a day.
+        Attacks caught against alarms a day.
     notes : tuple of str
         Sentences about what was left out or is uncertain.
     advice : str
@@ -537,6 +539,8 @@ class CommissioningFacts:
     set_choice : SetChoice, optional
         Whether the chosen rule replaces the rule in use. None if no rule is taken, or
         no row is judged.
+    is_labelled : bool
+        Whether any incident is listed: else nobody knows which rows are attack-free.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
     mask : Mask, optional
@@ -560,6 +564,12 @@ class CommissioningFacts:
     mask: Mask | None = None
     choice: RuleChoice | None = None
     set_choice: SetChoice | None = None
+    is_labelled: bool = True
+
+    @property
+    def later_days(self) -> str:
+        """The days that rules are judged on, in words."""
+        return "later attack-free days" if self.is_labelled else "later days"
 
     @property
     def accepted(self) -> Budget:
@@ -593,7 +603,7 @@ N_LEVELS: Final = 30
 
 
 def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Curve:
-    """Return what other limits of a rule would cost and raise on judged rows.
+    """Return what other limits of a rule would cost and catch on judged rows.
 
     Limits are spaced by their ranks among calm rows, down to `MOST_PER_DAY` alarms.
     Every unit counts, also while it would be out of service.
@@ -617,19 +627,17 @@ def curve_of(name: str, trace: Floats, judged: JudgedRows, delays: Delays) -> Cu
     starts = np.array([attack.start for attack in judged.attacks], np.int64)
     starts = starts if judged.early is None else starts - judged.early
     stops = np.array([attack.stop for attack in judged.attacks], np.int64)
-    costs, raised = [], []
+    costs, caught = [], []
     for limit in limits:
         episodes = episodes_of(trace > limit, delays, judged.breaks)
         counts, _, _ = counted(episodes, judged.is_attack_free, delays.unit)
         costs.append(float(counts.sum()) / judged.days)
-        first = np.searchsorted(episodes.starts, starts)
-        at = np.append(episodes.starts, np.iinfo(np.int64).max)[first]
-        raised.append(int(np.sum(at < stops)))
+        caught.append(int(first_rises(episodes.starts, starts, stops)[1].sum()))
         if costs[-1] > MOST_PER_DAY:
             break
     return Curve(
         name=name,
         limits=tuple(map(float, limits[: len(costs)])),
         alarms_per_day=tuple(costs),
-        raised=tuple(raised),
+        raised=tuple(caught),
     )

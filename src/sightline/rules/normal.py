@@ -383,6 +383,8 @@ class Origin:
         The rules before it, the first one first; see `sightline recommission`.
     advice : str
         The decision on this stream, and what came true, when the rule was made.
+    label_slop_s : float, optional
+        Label slop of the stream, for records that state none of their own.
     """
 
     stream: str
@@ -398,6 +400,7 @@ class Origin:
     saved_detector: SavedDetector | None = None
     history: tuple[EarlierRule, ...] = ()
     advice: str = ""
+    label_slop_s: float | None = None
 
 
 def raw_rows(rows: Rows) -> Rows:
@@ -515,6 +518,7 @@ def origin_of(
         ends=stops,
         calm=calm,
         telemetry=telemetry,
+        label_slop_s=stream.label_slop_s,
     )
 
 

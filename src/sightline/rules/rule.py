@@ -506,8 +506,13 @@ class RuleRun:
 
     @cached_property
     def episodes(self) -> Episodes:
-        """The alarms."""
-        return episodes_in(self.in_alarm, self.exceeds, self.breaks)
+        """The alarms, with the rows at which another tag comes to lead one."""
+        alarms = episodes_in(self.in_alarm, self.exceeds, self.breaks)
+        rows = np.flatnonzero(self.exceeds & self.in_alarm)
+        alarm = np.searchsorted(alarms.starts, rows, side="right")
+        led = np.stack([alarm, self.leading[rows], self.unit[rows]], axis=1)
+        _, first = np.unique(led, axis=0, return_index=True)
+        return replace(alarms, rises=np.sort(rows[first]))
 
     def is_out(self, member: int, rows: Ints) -> Bools:
         """Return which units of a member are out of service in some rows.

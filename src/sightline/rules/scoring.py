@@ -7,7 +7,7 @@ that `score` returns.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
@@ -15,16 +15,24 @@ from sightline.audit import attack_facts
 from sightline.audit.attack_facts import AttackFacts
 from sightline.audit.record import audit_in
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
-from sightline.data.row_tables import make_calls
+from sightline.data.row_tables import Rows, make_calls, read_on_grid
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import AttackFreeTime, energy_aftermath
-from sightline.energy.energy import Energies, ScoredTest, as_judged, score_stream
+from sightline.energy.energy import (
+    Energies,
+    FlooredRows,
+    ScoredTest,
+    as_judged,
+    score_stream,
+)
+from sightline.energy.reference import Moments
 from sightline.energy.tag_extremes import TagExtremes
 from sightline.errors import StreamError
 from sightline.metrics.ranking import AttackRanks, rank_attacks
 from sightline.metrics.windows import (
     WindowEnergies,
+    WindowsOfPart,
     WindowWatch,
     plan_windows,
     windows_of_parts,
@@ -136,11 +144,15 @@ def score(
         stream,
         labels,
         estimator,
-        watch if wanted else None,
+        watch if wanted and not stream.one_sided else None,
         progress=progress or silent,
         use_held_out=is_paper,
     )
-    windows = windows_of_parts(watch, stream.p, energies.test.collected)
+    collected = energies.test.collected
+    if stream.one_sided and wanted:
+        fill = partial(_two_sided, stream.test, energies.moments, watch)
+        collected = tuple(make_calls(stream.test, [fill]))
+    windows = windows_of_parts(watch, stream.p, collected)
     energies = replace(energies, test=replace(energies.test, collected=()))
     facts = _facts_of_attacks(stream, energies.test.energy, labels, attacks)
     rule = QuantileRule.from_normal(energies.train.energy)
@@ -168,6 +180,22 @@ def score(
     return ScoredStream(
         stream=stream, energies=energies, test=test, windows=windows, facts=facts
     )
+
+
+def _two_sided(rows: Rows, moments: Moments, watch: WindowWatch) -> WindowsOfPart:
+    """Return the windows of a score about the mean of train, low values included.
+
+    Only alarms and ranks judge a score one-sided; how far a window's law is from that
+    of train is a question with two sides.
+    """
+    floored = cast(FlooredRows, rows)
+    collector = watch.begin(0, rows.n_rows)
+    for start, block in read_on_grid(floored.rows):
+        height = np.asarray(block, np.float64) - floored.floor
+        collector.take(
+            start, (height - moments.mean) / np.sqrt(np.diag(moments.covariance))
+        )
+    return collector.ended()
 
 
 def _facts_of_attacks(

@@ -4,7 +4,7 @@ What a table shows is changed in one of these modules, for terminal, notebook, p
 CSV files, frames, Markdown and LaTeX at once:
 
 - `attacks`: attacks of an evaluation, ``segments.csv``, what would show an attack.
-- `evaluations`: evaluations, attacks found with chance and cost, ``summary.csv``.
+- `evaluations`: evaluations, attacks caught with chance and cost, ``summary.csv``.
 - `rules`: alarm rules in use and on later rows, and their members.
 - `comparison`: detectors beside one another: figures, ranks, differences, verdicts.
 - `blind_spots`: what rules miss, and what they cost.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sightline.figures import FIGURES, Figure, FigureEntry, published
 from sightline.rules.choose import load_words
 from sightline.show.attacks import sure
-from sightline.show.evaluations import FOUND, found_words, load_cell
+from sightline.show.evaluations import CAUGHT, COUNTS, caught_of, load_cell
 from sightline.show.phrases import Phrase, filled, fixed, words
 from sightline.show.table import (
     CellNote,
@@ -142,8 +142,8 @@ PAPER_FIGURES = (
 )
 # Whose alarms or score, in the order of the page.
 ALARM_SOURCES = {
-    "own_rule": "Alarms of the detector's own rule",
-    "probe": "Alarms of the p99 rule",
+    "own_rule": "Alarms of the detector's own rule, on the whole test",
+    "probe": "Alarms of the p99 rule, on the whole test",
 }
 SCORE_SOURCES = {
     "score": "The detector's own score",
@@ -569,12 +569,12 @@ def transfer_columns(title: Title = str) -> Columns["Transfer"]:
 
 TRANSFER = ("figure", "testbeds", "n", "rho", "p_value", "p_exact")
 
-# ---- attacks found, and verdicts side by side ------------------------------------
+# ---- attacks caught, and verdicts side by side ------------------------------------
 
 
 def detection_columns(title: Title = str) -> Columns["Detections"]:
-    """Return the columns of attacks found by each detector, with chance and cost."""
-    by_key: dict[str, Column[Detections]] = {c.key: c for c in FOUND}
+    """Return the columns of attacks caught by each detector, with chance and cost."""
+    by_key: dict[str, Column[Detections]] = {c.key: c for c in COUNTS}
     cost = by_key.pop("share_in_alarm")
     return (
         Column("testbed", "testbed", lambda d: d.testbed, min_width=8),
@@ -593,7 +593,7 @@ def detection_columns(title: Title = str) -> Columns["Detections"]:
             is_shown=False,
         ),
         # Count, chance and p in one cell, for narrow tables.
-        Column("found_words", "found", lambda d: found_words(d.found) or UNKNOWN),
+        Column("caught_words", "caught", lambda d: caught_of(d.attacks) or UNKNOWN),
         Column(
             "load_words",
             "false alarms",
@@ -602,8 +602,8 @@ def detection_columns(title: Title = str) -> Columns["Detections"]:
     )
 
 
-FOUND_IN_TERMINAL = ("testbed", "detector", *(column.key for column in FOUND))
-FOUND_IN_NOTEBOOK = ("testbed", "detector", "found_words", "load_words")
+CAUGHT_IN_TERMINAL = ("testbed", "detector", *CAUGHT)
+CAUGHT_IN_NOTEBOOK = ("testbed", "detector", "caught_words", "load_words")
 
 
 def _side_by_side(row: "SideBySide") -> str:
@@ -656,8 +656,8 @@ def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
             compared.transfer,
         ),
         RecordTable(
-            "Attacks found (first seeds)",
-            pick(detection_columns(), *FOUND_IN_TERMINAL),
+            "Attacks caught (first seeds, whole test)",
+            pick(detection_columns(), *CAUGHT_IN_TERMINAL),
             compared.detections,
         ),
         RecordTable(
@@ -669,7 +669,7 @@ def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
 
 
 def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
-    """Return figures side by side, differences, attacks found."""
+    """Return figures side by side, differences, attacks caught."""
     shown = _with_primary(compared, _SHOWN_DIFFERENCES)
     return [
         figures_table(compared),
@@ -679,8 +679,8 @@ def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
             [row for row in compared.differences if row.figure in shown],
         ),
         RecordTable(
-            "Attacks found",
-            pick(detection_columns(), *FOUND_IN_NOTEBOOK),
+            "Attacks caught (whole test)",
+            pick(detection_columns(), *CAUGHT_IN_NOTEBOOK),
             compared.detections,
         ),
     ]

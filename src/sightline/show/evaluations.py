@@ -1,12 +1,13 @@
-"""What is shown of evaluations: figures, attacks found, and ``summary.csv``.
+"""What is shown of evaluations: figures, attacks caught, and ``summary.csv``.
 
-`EVALUATIONS` are the figures on a terminal, `FOUND` the attacks found with chance and
+`EVALUATIONS` are the figures on a terminal, `COUNTS` the attacks caught with chance and
 cost (also of a comparison, and in print), `SUMMARY` the columns of ``summary.csv``.
 
-An alarm rule *finds* an attack if it does during the attack what it does not do in
-attack-free stretches of the same length (`sightline.judgement.event_test`). It *rings*
-in an attack if it alarms at all. A rule that never stops rings in every attack and
-finds none.
+An attack is *caught* by a rule if an alarm starts in it, or rises again by another tag
+(`sightline.metrics.alarm_load`): the one count of first screens and headlines. `COUNTS`
+has the others beside it: attacks that the verdicts call *found* (the rule does in them
+what it does not do in attack-free stretches of their length), and attacks with any
+alarm, also one that began before.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,20 +19,26 @@ from sightline.evaluation.result import (
     Evaluation,
     Protocol,
     ReferenceFacts,
-    SegmentResult,
     StreamFacts,
 )
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.ladder import STANDING
-from sightline.judgement.verdicts import Count, RungName, Verdict
-from sightline.metrics.alarm_load import AlarmLoad, AlarmMetrics
+from sightline.judgement.verdicts import Count, RungName
+from sightline.metrics.alarm_load import AlarmLoad, AlarmMetrics, AttackAlarms
 from sightline.metrics.measures import Compactness, Drift
 from sightline.metrics.ranking import Rank
 from sightline.metrics.windows import Windows
 from sightline.rules.choose import count_words, false_alarm_words
 from sightline.show.phrases import Phrase, fixed, percent
-from sightline.show.table import Column, Columns, RecordTable, TableCell, field_cell
+from sightline.show.table import (
+    Column,
+    Columns,
+    RecordTable,
+    TableCell,
+    field_cell,
+    pick,
+)
 from sightline.text import (
     UNKNOWN,
     mean_count,
@@ -53,15 +60,23 @@ chance); per attack: the same with equal weight for each attack; pAUC@1%: the sa
 for false-alarm rates up to 1% (0 is chance, 1 is perfect). Below: 95% intervals.
 Energy: mean of train, median of attack-free test rows; a large rise is drift.
 """
-FOUND_LEGEND = f"""\
-Found: the present rule does in the attack what few attack-free stretches of
-its length do (at most {LEVEL:.0%}). Any alarm: attacks with at least one.
-By chance: the mean count if each attack were such a stretch; p: probability of
-that count or more. Time in alarm: share of attack-free time, the cost.
+CAUGHT_LEGEND = """\
+Caught: an alarm starts in the attack, or rises again by another tag; one left over
+from before catches nothing. By chance: the same count over attack-free windows of
+its length; p: probability of that count or more. Time in alarm: share of
+attack-free time. All of the whole test.
+"""
+COUNTS_LEGEND = f"""\
+{CAUGHT_LEGEND.rstrip()} Singled out, by the verdicts: the
+rule does in the attack what few attack-free stretches of its length do (at most
+{LEVEL:.0%}), so one that never stops singles out none. Any alarm: attacks with a row in
+alarm, also of an alarm that began before.
 """
 # The two alarm rules in use, by the names of their rungs.
 OWN, P99 = RungName.OWN_RULE, RungName.PROBE
 RULE_WORDS = {OWN: "own", P99: "p99"}
+# The rows that a rule is counted on, in words.
+WHOLE_TEST, LATER_ROWS = "whole test", "later rows"
 
 
 def name_of(evaluation: Evaluation) -> str:
@@ -130,77 +145,114 @@ EVALUATIONS: Columns[Evaluation] = (
 )
 
 
-class FoundRecord(NamedTuple):
-    """How many attacks a present rule finds, with chance and cost.
+class CaughtRecord(NamedTuple):
+    """How many attacks a present rule catches on the whole test, with chance and cost.
 
-    Of one evaluation, by name; not judged if `found` is None.
+    Of one evaluation, by name; `found` and `rings` are None if it was not judged.
     """
 
     name: str
-    rule: RungName | None
+    rule: RungName
+    attacks: AttackAlarms | None
     found: Count | None
     rings: Count | None
     share_in_alarm: float | None
 
 
-def _count(count: Count | None, unknown: str = UNKNOWN) -> TableCell:
+def _caught(attacks: AttackAlarms | None) -> Count | None:
+    """Return the attacks caught as a count with its chance."""
+    if attacks is None or not attacks.n_attacks:
+        return None
+    return Count(
+        count=attacks.caught,
+        total=attacks.n_attacks,
+        by_chance=attacks.caught_by_chance,
+        p_value=nan if attacks.p_value is None else attacks.p_value,
+    )
+
+
+def _count(count: Count | None) -> TableCell:
     """Return a count of attacks and of how many."""
     if count is None:
-        return TableCell(unknown, (None, None))
+        return TableCell(UNKNOWN, (None, None))
     return TableCell(f"{count.count} of {count.total}", (count.count, count.total))
 
 
 def _chance(count: Count | None) -> TableCell:
-    """Return the mean count by chance; nan where nothing can tell it."""
-    if count is None or isnan(count.by_chance):
+    """Return the mean count by chance."""
+    if count is None:
         return TableCell(UNKNOWN, (None,))
     text = mean_count(count.by_chance).replace("under ", "<")
     return TableCell(text, (count.by_chance,), printed=fixed(count.by_chance, 1))
 
 
-def found_words(count: Count | None) -> str | None:
+def _p_value(count: Count | None) -> TableCell:
+    p = None if count is None or isnan(count.p_value) else count.p_value
+    return TableCell(probability(p), (p,))
+
+
+def caught_of(attacks: AttackAlarms | None) -> str | None:
     """Return how many attacks, and how many by chance; None without attacks."""
-    if count is None:
+    if attacks is None or not attacks.n_attacks:
         return None
-    chance = f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
-    return f"{count.count} of {count.total} ({chance})"
+    return f"{attacks.caught} of {attacks.n_attacks} ({caught_chance(attacks)})"
+
+
+def caught_chance(attacks: AttackAlarms) -> str:
+    """Return the chance that stands beside a count of attacks.
+
+    Examples
+    --------
+    >>> caught_chance(AttackAlarms(n_attacks=9, caught=8, caught_by_chance=0.43,
+    ...     raised=8, raised_by_chance=0.43, rings=9, rings_by_chance=0.6, skill=0.9,
+    ...     delay_s=None, p_value=1e-9))
+    '0.4 by chance, p < 0.001'
+    """
+    p = "" if attacks.p_value is None else f", {p_value(attacks.p_value)}"
+    return f"{mean_count(attacks.caught_by_chance)} by chance{p}"
 
 
 # A comparison has the same fields for each detector.
-FOUND: Columns["FoundRecord | Detections"] = (
+COUNTS: Columns["CaughtRecord | Detections"] = (
+    Column("rule", "rule", lambda r: TableCell(RULE_WORDS[r.rule], (str(r.rule),))),
     Column(
-        "rule",
-        "rule",
-        lambda r: TableCell(
-            UNKNOWN if r.rule is None else RULE_WORDS[r.rule],
-            (None if r.rule is None else str(r.rule),),
-        ),
-    ),
-    Column(
-        "found",
-        "found",
-        lambda r: _count(r.found, "not judged" if r.rings else UNKNOWN),
+        "caught",
+        "caught",
+        lambda r: _count(_caught(r.attacks)),
         "r",
         parts=("", "of"),
-        tip="Attacks in which the present rule does what few attack-free stretches of "
-        "their length do.",
+        tip="Attacks in which an alarm starts, or rises again by another tag.",
+        term="caught",
     ),
     Column(
         "by_chance",
         "by\nchance",
-        lambda r: _chance(r.found),
+        lambda r: _chance(_caught(r.attacks)),
         "r",
-        tip="The mean count if each attack were an attack-free stretch.",
+        tip="The same count over attack-free windows of the attacks' lengths.",
     ),
     Column(
         "p_value",
         Phrase("p", "$p$"),
-        lambda r: TableCell(
-            probability(r.found.p_value if r.found else None),
-            (r.found.p_value if r.found else None,),
-        ),
+        lambda r: _p_value(_caught(r.attacks)),
         "r",
         tip="Probability of that count or more by chance.",
+    ),
+    Column(
+        "found",
+        "singled\nout",
+        lambda r: _count(r.found),
+        "r",
+        parts=("", "of"),
+        tip="Attacks in which the present rule does what few attack-free stretches of "
+        "their length do, as verdicts count.",
+        term="attacks-found",
+    ),
+    Column(
+        "found_by_chance",
+        "by\nchance",
+        lambda r: _chance(r.found),
+        "r",
     ),
     Column(
         "rings",
@@ -208,9 +260,15 @@ FOUND: Columns["FoundRecord | Detections"] = (
         lambda r: _count(r.rings),
         "r",
         parts=("", "of"),
-        tip="Attacks with at least one alarm.",
+        tip="Attacks with at least one row in alarm.",
+        term="any-alarm",
     ),
-    Column("rings_by_chance", "by\nchance", lambda r: _chance(r.rings), "r"),
+    Column(
+        "rings_by_chance",
+        "by\nchance",
+        lambda r: _chance(r.rings),
+        "r",
+    ),
     Column(
         "share_in_alarm",
         "time in\nalarm",
@@ -223,6 +281,7 @@ FOUND: Columns["FoundRecord | Detections"] = (
         tip="Share of attack-free time, the cost.",
     ),
 )
+CAUGHT = ("rule", "caught", "by_chance", "p_value", "share_in_alarm")
 
 
 def load_cell(load: AlarmLoad | None) -> TableCell:
@@ -232,31 +291,34 @@ def load_cell(load: AlarmLoad | None) -> TableCell:
     return TableCell(count_words(load), (load.alarms_per_day,))
 
 
-def found_table(evaluations: Sequence[Evaluation]) -> RecordTable[FoundRecord]:
-    """Return how many attacks the present rules find, with chance and cost.
+def caught_table(
+    evaluations: Sequence[Evaluation], *, with_others: bool = False
+) -> RecordTable[CaughtRecord]:
+    """Return how many attacks the present rules catch, with chance and cost.
 
-    An evaluation that was not judged, as it has no attack-free windows that could tell
-    what chance gives, has its attacks with any alarm alone.
+    `with_others` sets the other counts of attacks beside it, and explains them.
     """
-    records = []
-    for e in evaluations:
-        facts = e.diagnosis
-        if facts is not None and facts.found is not None:
-            counts = facts.rule, facts.found, facts.rings, facts.share_in_alarm
-            records.append(FoundRecord(name_of(e), *counts))
-        elif e.stream.n_segments:
-            rule = RungName.PROBE if e.own_rule is None else RungName.OWN_RULE
-            rings = Count(
-                count=(e.own_rule or e.probe).hits or 0,
-                total=e.stream.n_segments,
-                by_chance=nan,
-                p_value=nan,
-            )
-            records.append(FoundRecord(name_of(e), rule, None, rings, None))
-    name: Column[FoundRecord] = Column(
+    records = [
+        CaughtRecord(
+            name_of(e),
+            rule,
+            alarms.attacks,
+            facts.found if facts is not None and facts.rule == rule else None,
+            facts.rings if facts is not None and facts.rule == rule else None,
+            alarms.time_in_alarm,
+        )
+        for e in evaluations
+        if e.stream.n_segments
+        for facts in [e.diagnosis]
+        for rule, alarms in list(rules_of(e).items())[: None if with_others else 1]
+    ]
+    name: Column[CaughtRecord] = Column(
         "stream", "stream", lambda r: r.name, min_width=8
     )
-    return RecordTable("Attacks found", (name, *FOUND), records, FOUND_LEGEND)
+    if with_others:
+        return RecordTable("Counts of attacks", COUNTS, records, COUNTS_LEGEND)
+    caught: Columns[CaughtRecord] = (name, *pick(COUNTS, *CAUGHT))
+    return RecordTable("Attacks caught", caught, records, CAUGHT_LEGEND)
 
 
 # ---- the rules in use of one evaluation -------------------------------------------
@@ -274,27 +336,36 @@ def rules_of(evaluation: Evaluation) -> dict[RungName, AlarmMetrics]:
     return p99 if evaluation.own_rule is None else {OWN: evaluation.own_rule} | p99
 
 
-def load_of(evaluation: Evaluation, rule: RungName) -> AlarmLoad | None:
-    """Return the false alarms of a rule in use, as the whole page shows them.
+class RuleOnRows(NamedTuple):
+    """What a rule in use did on one set of rows, and on which.
 
-    Where rules were made for a budget, all rules are compared on the later rows, so
-    that each rule has one number on a page; else on the whole record.
+    Load and attacks are None in results of earlier versions.
+    """
 
-    Returns
-    -------
-    AlarmLoad, optional
-        None in results of an earlier version.
+    load: AlarmLoad | None
+    attacks: AttackAlarms | None
+    rows: str
+
+
+def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
+    """Return what a rule in use did, as first screens show it.
+
+    Where rules were made for a budget, all rules are compared on the later rows; else,
+    or if all attacks lie before these, on the whole test.
     """
     facts = evaluation.rules
-    for row in facts.present if facts is not None and facts.judged_days else ():
-        if row.name == RULE_WORDS[rule]:
-            return row.load
-    return rules_of(evaluation)[rule].load
+    if facts is not None and facts.judged_days:
+        for row in facts.present:
+            is_usable = facts.n_attacks or not evaluation.stream.n_segments
+            if row.name == RULE_WORDS[rule] and is_usable:
+                return RuleOnRows(row.load, row.attacks, LATER_ROWS)
+    alarms = rules_of(evaluation)[rule]
+    return RuleOnRows(alarms.load, alarms.attacks, WHOLE_TEST)
 
 
 def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:
     """Return false alarms and share of attack-free time of a rule, in words."""
-    alarms, load = rules_of(evaluation)[rule], load_of(evaluation, rule)
+    alarms, load = rules_of(evaluation)[rule], on_rows(evaluation, rule).load
     if load is None:
         return false_alarm_words(alarms), share(alarms.time_in_alarm, 1)
     return count_words(load), share(load.share_of_time, 1)
@@ -308,59 +379,12 @@ def is_judged(evaluation: Evaluation, rule: RungName) -> bool:
     return any(rule in (segment.ladder or {}) for segment in evaluation.segments)
 
 
-def is_found(segment: SegmentResult, rule: RungName) -> bool:
-    """Return whether a rule alarms because of an attack: whether its rung is visible.
-
-    Without a diagnosis, whether the p99 rule alarms during the attack at all.
-    """
-    rung = (segment.ladder or {}).get(rule)
-    if rung is not None:
-        return rung.visible
-    if rule == P99 and segment.verdict is None:
-        return bool(segment.hit)
-    return rule == P99 and segment.verdict == Verdict.DETECTED
-
-
-def found(evaluation: Evaluation, rule: RungName) -> int:
-    """Return the number of attacks because of which a rule alarms.
-
-    Without a diagnosis of the rule, attacks in which it alarms at all.
-    """
-    if is_judged(evaluation, rule):
-        return sum(is_found(segment, rule) for segment in evaluation.segments)
-    return int(rules_of(evaluation)[rule].hits or 0)
-
-
-def found_by_chance(evaluation: Evaluation, rule: RungName) -> Count | None:
-    """Return how many attacks a rule finds, with the number by chance.
-
-    Of the present rule it is measured, with attack-free stretches in the place of the
-    attacks. Another rule finds each of them with a probability of at most `LEVEL`,
-    which bounds both figures from above.
-
-    Returns
-    -------
-    Count, optional
-        None without attacks or a diagnosis, and for results of an earlier version.
-    """
-    from scipy.special import bdtrc
-
-    facts, n = evaluation.diagnosis, evaluation.stream.n_segments
-    if facts is None or facts.found is None or not n:
-        return None
-    if facts.rule == rule:
-        return facts.found
-    count = found(evaluation, rule)
-    p_value = float(bdtrc(min(count - 1, n), n, LEVEL))
-    return Count(count=count, total=n, by_chance=LEVEL * n, p_value=p_value)
-
-
 def standing_words(name: str, share_in_alarm: float | None) -> str:
-    """Return why a rule that never stops finds nothing."""
+    """Return why the alarms of a rule that never stops say little."""
     return (
         f"{name}: the present rule is in alarm in {share(share_in_alarm)} of "
         f"attack-free time, {share(STANDING)} or more of a usual stretch of it. An "
-        "alarm that does not stop finds nothing."
+        "alarm that does not stop says little."
     )
 
 

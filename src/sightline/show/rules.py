@@ -2,28 +2,27 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.evaluation.result import Evaluation
-from sightline.judgement.judge import chance_of
 from sightline.judgement.verdicts import RungName
-from sightline.metrics.alarm_load import AlarmLoad
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
-from sightline.rules.choose import count_words, is_over, raised_words
+from sightline.rules.choose import count_words, is_far_over, is_over
 from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.show.evaluations import (
+    LATER_ROWS,
     RULE_WORDS,
+    caught_chance,
     cost_of,
-    found,
-    found_by_chance,
-    load_of,
     name_of,
+    on_rows,
     rules_of,
 )
 from sightline.show.table import (
@@ -37,13 +36,13 @@ from sightline.show.table import (
 from sightline.text import (
     MINUS,
     UNKNOWN,
-    delay,
     duration,
     mean_count,
     names,
     number,
     per_day,
     plural,
+    probability,
     share,
     slug,
 )
@@ -55,8 +54,8 @@ if TYPE_CHECKING:
 
 LEGEND = """\
 Limits are set on the first part of the test; these are rows after it. Alarms:
-a standing one is counted for each hour. Raised: attacks in which an alarm starts;
-skill: 1 for all attacks, 0 for chance, so that rules of different counts compare.
+a standing one is counted for each hour. Caught: an alarm starts in the attack, or
+rises again by another tag; p: probability that chance catches as many or more.
 """
 
 
@@ -72,15 +71,12 @@ class RuleInUse(NamedTuple):
         Of the first seed.
     rule : RungName
         The detector's own rule, or the p99 rule.
-    delay : float, optional
-        Median number of rows to the first alarm, over the attacks found.
     counts : tuple of int
-        Attacks found, of each seed.
+        Attacks caught, of each seed.
     """
 
     evaluation: Evaluation
     rule: RungName
-    delay: float | None
     counts: tuple[int, ...]
 
 
@@ -116,9 +112,15 @@ def burden(load: AlarmLoad) -> str:
     return ", ".join(words for is_said, words in parts if is_said)
 
 
-def skill_words(skill: float | None) -> str:
-    """Return a skill with two decimals."""
-    return UNKNOWN if skill is None else f"{skill:.2f}".replace("-", MINUS)
+def skill_words(attacks: AttackAlarms) -> str:
+    """Return a skill with two decimals, and its interval; a dash without attacks."""
+    if attacks.skill is None or not attacks.n_attacks:
+        return UNKNOWN
+    text = f"{attacks.skill:.2f}"
+    if attacks.skill_interval is not None:
+        low, high = attacks.skill_interval
+        text += f" [{low:.2f}, {high:.2f}]"
+    return text.replace("-", MINUS)
 
 
 def delay_words(seconds: float | None) -> str:
@@ -126,50 +128,39 @@ def delay_words(seconds: float | None) -> str:
     return "at once" if seconds == 0 else duration(seconds)
 
 
-def _glance_found(record: GlanceRecord) -> TableCell:
-    """Return the attacks that a rule finds or raises, of how many, and by chance."""
+def _glance_caught(record: GlanceRecord) -> TableCell:
+    """Return the attacks that a rule catches, of how many, and by chance."""
     if isinstance(record, CommissioningFacts):
         attacks = record.row(record.chosen).attacks
-        chance = mean_count(attacks.raised_by_chance)
-        text = (
-            f"{attacks.raised} of {attacks.n_attacks} raised\n{chance} by chance, "
-            f"skill {skill_words(attacks.skill)}"
-        )
-        return TableCell(text if attacks.n_attacks else UNKNOWN, style="bold")
-    evaluation, rule, _, counts = record
-    facts, n = evaluation.diagnosis, evaluation.stream.n_segments
+    else:
+        known = on_rows(record.evaluation, record.rule).attacks
+        if known is None:
+            return TableCell(UNKNOWN, notes=("not counted in results so old",))
+        attacks = known
+    n = attacks.n_attacks
     if not n:
         return TableCell(UNKNOWN)
-    alarms, n_found = rules_of(evaluation)[rule], found(evaluation, rule)
-    low, high = (100 * end / n for end in count_interval(n_found, n))
-    present = facts if facts is not None and facts.rule == rule else None
-    count = found_by_chance(evaluation, rule)
-    if count is not None:
-        chance = ("at most " if present is None else "") + chance_of(count)
-    else:
-        why = "attacks with any alarm" if facts is None else "by earlier rules"
-        chance = f"{why}; chance not measured"
+    low, high = (100 * end / n for end in count_interval(attacks.caught, n))
     notes: list[CellNote | str] = [
-        f"95% interval {share(low / 100)} to {share(high / 100)}"
+        f"95% interval {share(low / 100)} to {share(high / 100)}",
+        CellNote(f"skill {skill_words(attacks)}", "skill"),
     ]
-    if present is not None and present.rings:
-        notes.append(f"any alarm in {alarms.hits} ({chance_of(present.rings)})")
-    if alarms.attacks:
-        text = f"alarm starts in {raised_words(alarms.attacks)}"
-        notes.append(CellNote(text, "raised"))
-    if present is not None and present.is_standing:
-        text = "\u25b2 never stops for long: finds nothing"
-        notes.append(CellNote(text, is_warning=True))
-    if len(counts) > 1:
-        mean, ends = sum(counts) / len(counts), f"{min(counts)} to {max(counts)}"
-        notes.append(f"mean {mean:.1f}, {ends} over {len(counts)} seeds")
+    if isinstance(record, RuleInUse):
+        facts, counts = record.evaluation.diagnosis, record.counts
+        if facts is not None and facts.rule == record.rule and facts.is_standing:
+            text = "\u25b2 never stops for long: its alarms say little"
+            notes.append(CellNote(text, is_warning=True))
+        if len(counts) > 1:
+            mean, ends = sum(counts) / len(counts), f"{min(counts)} to {max(counts)}"
+            notes.append(f"mean {mean:.1f}, {ends} over {len(counts)} seeds")
     bar = (
         f'<span class="range" aria-hidden="true"><i style="left:{low:.1f}%;'
-        f'width:{high - low:.1f}%"></i><b style="left:{100 * n_found / n:.1f}%"></b>'
-        "</span>"
+        f'width:{high - low:.1f}%"></i><b style="left:{100 * attacks.caught / n:.1f}%">'
+        "</b></span>"
     )
-    text = f"{n_found} of {n}\n{chance}"
-    return TableCell(text, (n_found, n), "bold", notes=tuple(notes), drawing=bar)
+    text = f"{attacks.caught} of {n}\n{caught_chance(attacks)}"
+    values = (attacks.caught, n)
+    return TableCell(text, values, "bold", notes=tuple(notes), drawing=bar)
 
 
 def _glance_alarms(record: GlanceRecord) -> TableCell:
@@ -183,7 +174,7 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
             warning = "over the budget"
     else:
         alarms = rules_of(record.evaluation)[record.rule]
-        load = load_of(record.evaluation, record.rule)
+        load = on_rows(record.evaluation, record.rule).load
         words, rate = cost_of(record.evaluation, record.rule)
         if alarms.over_alarming:
             warning = "over-alarming"
@@ -201,24 +192,33 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
 
 def _glance_rule(record: GlanceRecord) -> TableCell:
     if isinstance(record, RuleInUse):
-        return TableCell(f"{RULE_WORDS[record.rule]} rule")
-    text = f"rule {record.chosen!r}\nfor {record.budget},\non later rows"
+        rows = on_rows(record.evaluation, record.rule).rows
+        return TableCell(f"{RULE_WORDS[record.rule]} rule,\non the {rows}")
+    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {LATER_ROWS}"
     return TableCell(text, term="budget-rule")
+
+
+def _glance_delay(record: GlanceRecord) -> str:
+    """Return the median time to the alarm that catches an attack."""
+    if isinstance(record, CommissioningFacts):
+        return delay_words(record.row(record.chosen).attacks.delay_s)
+    attacks = on_rows(record.evaluation, record.rule).attacks
+    return UNKNOWN if attacks is None else delay_words(attacks.delay_s)
 
 
 GLANCE: Columns[GlanceRecord] = (
     Column("rule", "rule", _glance_rule, wrap=False, term="rule"),
     Column(
-        "found",
-        "attacks found,\nand by chance",
-        _glance_found,
+        "caught",
+        "attacks caught,\nand by chance",
+        _glance_caught,
         "r",
         wrap=True,
-        term="attacks-found",
+        term="caught",
     ),
     Column(
         "alarms",
-        "false alarms,\nshare of time",
+        "alarms,\nshare of time",
         _glance_alarms,
         "r",
         term="false-alarms",
@@ -226,11 +226,7 @@ GLANCE: Columns[GlanceRecord] = (
     Column(
         "delay",
         "typical\ndelay",
-        lambda r: (
-            delay(r.delay, r.evaluation.stream.step_s)
-            if isinstance(r, RuleInUse)
-            else delay_words(r.row(r.chosen).attacks.delay_s)
-        ),
+        _glance_delay,
         "r",
         term="delay",
     ),
@@ -302,10 +298,12 @@ def _by_chance(outcome: RuleOutcome, count: float) -> str:
     return mean_count(count) if outcome.attacks.n_attacks else UNKNOWN
 
 
-def _promise(outcome: RuleOutcome) -> TableCell:
-    """Return what became of a promise."""
+def _promise(outcome: RuleOutcome, budget: Budget | None = None) -> TableCell:
+    """Return what became of a promise; never "kept" at over twice the budget."""
     if outcome.kept is None:
         return TableCell(UNKNOWN)
+    if outcome.kept is Kept.KEPT and budget and is_far_over(outcome.load, budget):
+        return TableCell("over twice\nthe budget", term="budget")
     word, _ = KEPT_WORDS[outcome.kept]
     term, limit = f"kept-{slug(outcome.kept)}", outcome.hindsight_limit
     if limit is None:
@@ -339,43 +337,38 @@ RULES: Columns[RuleOutcome] = (
         term="lingering",
     ),
     Column(
-        "raised",
-        "raised",
-        lambda r: _of_attacks(r, r.attacks.raised, r.attacks.raised_by_chance),
+        "caught",
+        "caught",
+        lambda r: _of_attacks(r, r.attacks.caught, r.attacks.caught_by_chance),
         "r",
-        tip="Attacks in which an alarm starts.",
-        term="raised",
-        title="Raised\nby chance",
+        tip="Attacks in which an alarm starts, or rises again by another tag.",
+        term="caught",
+        title="Caught\nby chance",
     ),
     Column(
         "by_chance",
         "by\nchance",
-        lambda r: _by_chance(r, r.attacks.raised_by_chance),
+        lambda r: _by_chance(r, r.attacks.caught_by_chance),
         "r",
-        tip="The mean count if each attack were an attack-free stretch.",
-    ),
-    Column(
-        "rings",
-        "rings",
-        lambda r: _of_attacks(r, r.attacks.rings, r.attacks.rings_by_chance),
-        "r",
-        term="any-alarm",
-        title="Any alarm\nby chance",
-    ),
-    Column(
-        "rings_by_chance",
-        "by\nchance",
-        lambda r: _by_chance(r, r.attacks.rings_by_chance),
-        "r",
+        tip="The mean count if each attack were an attack-free window.",
     ),
     Column(
         "skill",
         "skill",
-        lambda r: skill_words(r.attacks.skill),
+        lambda r: skill_words(r.attacks),
         "r",
         tip="1 for all attacks, 0 for chance, so that rules of different counts "
-        "compare.",
+        "compare; with its 95% interval.",
         term="skill",
+    ),
+    Column(
+        "p_value",
+        "p",
+        lambda r: probability(r.attacks.p_value),
+        "r",
+        tip="Probability that chance catches as many attacks or more.",
+        term="chance",
+        title="p",
     ),
     Column(
         "delay",
@@ -393,8 +386,16 @@ RULES: Columns[RuleOutcome] = (
         term="promise",
     ),
 )
-TERMINAL = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "skill")
-NOTEBOOK = ("rule", "false_alarms", "share_of_time", "raised", "by_chance", "promise")
+
+
+def promise_column(facts: CommissioningFacts) -> Column[RuleOutcome]:
+    """Return what became of promises, beside the budget they were made for."""
+    (column,) = pick(RULES, "promise")
+    return replace(column, get=lambda row: _promise(row, facts.accepted))
+
+
+TERMINAL = ("rule", "false_alarms", "share_of_time", "caught", "by_chance", "p_value")
+NOTEBOOK = ("rule", "false_alarms", "share_of_time", "caught", "by_chance")
 
 
 def terminal_table(
@@ -420,7 +421,8 @@ def terminal_table(
 def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
-    return RecordTable("Rules on later rows", pick(RULES, *NOTEBOOK), rules)
+    columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
+    return RecordTable("Rules on later rows", columns, rules)
 
 
 def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -457,7 +459,8 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         *pick(RULES, "limit"),
         Column("promised", "promised", promised, "r", term="promised"),
         Column("came", "came", came_true, "r", term="false-alarms", title=in_time),
-        *pick(RULES, "lingering", "raised", "rings", "skill", "delay", "promise"),
+        *pick(RULES, "lingering", "caught", "skill", "p_value", "delay"),
+        promise_column(facts),
     )
     return RecordTable(
         f"All rules for {facts.budget}",
@@ -485,9 +488,10 @@ standing alarm counts again each hour. Lingering: the first hour of alarms that
 attacks left behind; shown, not counted.
 """
 USE_LEGEND = """\
-Raised: attacks in which an alarm starts; rings: attacks with any alarm time; by
-chance: the same for attack-free windows of their lengths. Skill: (raised -
-chance) / (attacks - chance), so that rules of different counts compare.
+Caught: attacks in which an alarm starts, or rises again by another tag; by chance:
+the same for attack-free windows of their lengths; p: that chance catches as many
+or more. Skill: (caught - chance) / (attacks - chance), with its 95% interval, so
+that rules of different counts compare.
 """
 
 
@@ -538,7 +542,8 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
                 rates.of,
                 "r",
             ),
-            *pick(RULES, "share_of_time", "lingering", "promise"),
+            *pick(RULES, "share_of_time", "lingering"),
+            promise_column(facts),
         ),
         (*facts.present, *facts.table),
         COST_LEGEND,
@@ -546,20 +551,12 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
 
 
 def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
-    """Return which attacks every rule raises; no record without attacks."""
+    """Return which attacks every rule catches; no record without attacks."""
     return RecordTable(
-        f"What they raise of {plural(facts.n_attacks, 'attack')}",
+        f"What they catch of {plural(facts.n_attacks, 'attack')}",
         (
             _name_column(facts),
-            *pick(
-                RULES,
-                "raised",
-                "by_chance",
-                "rings",
-                "rings_by_chance",
-                "skill",
-                "delay",
-            ),
+            *pick(RULES, "caught", "by_chance", "skill", "p_value", "delay"),
         ),
         (*facts.present, *facts.table) if facts.n_attacks else (),
         USE_LEGEND,
@@ -587,7 +584,8 @@ def rule_rows(facts: CommissioningFacts) -> Iterator[dict[str, object]]:
     for row in (*facts.present, *facts.table):
         low, high = row.promised_interval or (None, None)
         load = asdict(row.load) | {"standing_per_day": row.load.standing_per_day}
-        use = {k: v for k, v in asdict(row.attacks).items() if k != "which"}
+        use = asdict(row.attacks)
+        caught, ends = use.pop("which"), use.pop("skill_interval") or (None, None)
         yield {
             "rule": row.name,
             "chosen": row.name == facts.chosen,
@@ -599,7 +597,9 @@ def rule_rows(facts: CommissioningFacts) -> Iterator[dict[str, object]]:
             "hindsight_limit": row.hindsight_limit,
             **load,
             **use,
-            "raised_ids": " ".join(row.attacks.which),
+            "skill_low": ends[0],
+            "skill_high": ends[1],
+            "caught_ids": " ".join(caught),
         }
 
 
@@ -607,7 +607,7 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
     """Yield what became of the chosen rule's promise, and before and after."""
     row = facts.row(facts.chosen)
     yield f"Chosen (*): {row.name}. {rule_words(row.name)}"
-    yield kept_words(row, rates)
+    yield kept_words(row, rates, facts.accepted)
     if warning := share_warning(row, facts.accepted):
         yield warning
     for before in facts.present if facts.judged_days else ():
@@ -620,13 +620,13 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
             f"{share(row.load.share_of_time, 1)} of time"
         )
         if facts.n_attacks:
-            text += f", {before.attacks.raised} of {facts.n_attacks} raised"
-            after += f", {row.attacks.raised} of {facts.n_attacks} raised"
+            text += f", {before.attacks.caught} of {facts.n_attacks} caught"
+            after += f", {row.attacks.caught} of {facts.n_attacks} caught"
         yield f"{text}; {after}."
 
 
-def kept_words(row: RuleOutcome, rates: Rates) -> str:
-    """Return what became of a promise as a sentence."""
+def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
+    """Return what became of a promise; never "kept" at over twice the budget."""
     if row.promised_interval is None:
         return "No attack-free row is left to judge its promise on."
     low, high = (rates.text(end, row.load.days) for end in row.promised_interval)
@@ -636,6 +636,8 @@ def kept_words(row: RuleOutcome, rates: Rates) -> str:
         Kept.BROKEN: "the promise was broken",
         Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
     }[row.kept or Kept.KEPT]
+    if row.kept is Kept.KEPT and budget and is_far_over(row.load, budget):
+        words = "as many as promised, and yet more than twice the budget"
     text = f"It promised {low} to {high} alarms {rates.unit} and made {came}: {words}"
     if row.hindsight_limit is not None:
         text += (
@@ -651,8 +653,8 @@ def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
     if budget is None or part <= 2 * budget.share:
         return ""
     return (
-        f"It was in alarm for {share(part, 1)} of attack-free time, more than twice "
-        f"the {share(budget.share)} of the budget."
+        f"It was in alarm for {share(part, 1)} of the time, more than twice the "
+        f"{share(budget.share)} of the budget."
     )
 
 
@@ -671,7 +673,7 @@ def same_rows_table(rows: Sequence["SameRows"]) -> RecordTable["SameRows"]:
     name: Column[SameRows] = Column("rule", "", lambda r: r.name, wrap=False)
     columns: list[Column[SameRows]] = [
         column.over(lambda r: r.outcome)
-        for column in pick(RULES, "limit", "false_alarms", "share_of_time", "raised")
+        for column in pick(RULES, "limit", "false_alarms", "share_of_time", "caught")
     ]
     return RecordTable(
         "The rule in use and the new one",

@@ -631,6 +631,7 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
     """
     if values["schema"] < SCHEMA:
         values = values | _blocks_of_schema_1(values)
+    values = _with_caught(values)
     diagnosis = values.get("diagnosis")
     if not isinstance(diagnosis, dict) or "method" in diagnosis:
         return values
@@ -651,6 +652,21 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
         "repairs": _renamed(values.get("repairs")),
         "segments": segments,
     }
+
+
+def _with_caught(value: Any) -> Any:
+    """Return values in which every count of attacks has those caught.
+
+    Earlier versions counted the attacks in which an alarm starts, and no more.
+    """
+    if isinstance(value, list):
+        return [_with_caught(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "rings" in value and "caught" not in value:
+        earlier = ("caught", "raised"), ("caught_by_chance", "raised_by_chance")
+        value = value | {name: value.get(old) for name, old in earlier}
+    return {name: _with_caught(one) for name, one in value.items()}
 
 
 def _blocks_of_schema_1(values: dict[str, Any]) -> dict[str, Any]:

@@ -5,15 +5,24 @@ depend on who asks. Of results the findings are read that their evaluation made.
 is checked without opening files or importing user code.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from sightline.audit.record import CODES, Finding, Severity, by_severity, finding
+from sightline.audit.record import (
+    CODES,
+    RANDOM_KEY,
+    Finding,
+    Severity,
+    by_severity,
+    finding,
+)
 from sightline.detectors import detector_type
 from sightline.detectors.native_rules import rule_named
 from sightline.errors import FileError, StreamError
 from sightline.evaluation.pipeline import evaluate
+from sightline.evaluation.result import Evaluation
 from sightline.export import NO_RULE
 from sightline.files import reading
 from sightline.progress import Progress, silent
@@ -21,6 +30,8 @@ from sightline.storage import read_evaluation, read_stream
 from sightline.study.collect import MANIFEST
 from sightline.study.plan import StudyPlan, check_rows, read_plan
 from sightline.text import did_you_mean, names
+
+MORE_SEEDS: Final = "Run three seeds or more (`seeds` of a plan), or say one seed."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +93,11 @@ def lint(
     if path.suffix == ".toml":
         subjects = [(str(path), tuple(lint_plan(read_plan(path))))]
     elif results:
-        subjects = [(p.parent.name, read_evaluation(p).findings) for p in results]
+        evaluations = [read_evaluation(p) for p in results]
+        subjects = [
+            (p.parent.name, (*one.findings, *one_seed(one, evaluations)))
+            for p, one in zip(results, evaluations, strict=True)
+        ]
     elif (path / MANIFEST).is_file():
         raise FileError(f"{path}: is a study without results: run it first.")
     else:
@@ -90,7 +105,8 @@ def lint(
         evaluation = evaluate(
             stream, intervals=False, diagnosis=False, metrics="none", progress=progress
         )
-        subjects = [(stream.name, evaluation.findings)]
+        found = (*evaluation.findings, *one_seed(evaluation, [evaluation]))
+        subjects = [(stream.name, found)]
     return tuple(
         LintReport(
             subject=subject,
@@ -98,6 +114,17 @@ def lint(
         )
         for subject, found in subjects
     )
+
+
+def one_seed(one: Evaluation, others: Sequence[Evaluation]) -> Iterator[Finding]:
+    """SL115: the only seed of a random detector among some evaluations."""
+    about = [(e.stream.detector, e.stream.testbed, e.guard) for e in (one, *others)]
+    if one.provenance.meta.get(RANDOM_KEY) and about[1:].count(about[0]) == 1:
+        yield finding(
+            "SL115",
+            f"{one.stream.detector or one.stream.name} was run with one seed.",
+            remedy=MORE_SEEDS,
+        )
 
 
 def lint_plan(plan: StudyPlan) -> Iterator[Finding]:
@@ -114,6 +141,12 @@ def lint_plan(plan: StudyPlan) -> Iterator[Finding]:
         if ":" in choice.detector:
             continue
         kind = detector_type(choice.detector)
+        if kind.card.is_random and len(plan.seeds) == 1:
+            yield finding(
+                "SL115",
+                f"[detectors.{choice.label}]: the plan has one seed.",
+                remedy=MORE_SEEDS,
+            )
         if choice.rule not in (None, NO_RULE):
             looks_at = rule_named(kind.rules, choice.rule, kind.card.title).looks_at
             if looks_at:

@@ -68,11 +68,15 @@ class Seconds(NamedTuple):
         Whether they are UTC.
     notices : tuple of str
         What was understood, where it is not obvious: half a sentence each.
+    second_pass_s : float
+        Where all rows lie in the hour that comes twice in autumn, and nothing in the
+        table tells in which pass: the seconds to add if it is the second. Else 0.
     """
 
     seconds: Floats
     is_utc: bool
     notices: tuple[str, ...] = ()
+    second_pass_s: float = 0.0
 
 
 def check_zone(zone: str, path: object) -> str:
@@ -176,7 +180,7 @@ def seconds_from(
         return Seconds(_seconds(column.dt.convert_time_zone("UTC")), True, notices)
     if zone is None:
         return Seconds(_seconds(column), False, notices)
-    placed = _in_zone(column, check_zone(zone, path), series)
+    placed, second_pass_s = _in_zone(column, check_zone(zone, path), series)
     skipped = placed.is_null()
     if skipped.any() and not may_skip:
         first = int(skipped.arg_max() or 0)
@@ -188,7 +192,7 @@ def seconds_from(
     seconds = _seconds(placed.fill_null(datetime(1970, 1, 1, tzinfo=UTC)))
     if skipped.any():
         seconds = np.where(skipped.to_numpy(), np.nan, seconds)
-    return Seconds(seconds, True, notices)
+    return Seconds(seconds, True, notices, second_pass_s)
 
 
 def seconds_of_cell(
@@ -511,18 +515,36 @@ def iso_dates(cells: Sequence[str]) -> list[str]:
     ]
 
 
-def _in_zone(column: Any, zone: str, series: Any) -> Any:
-    """Return stamps of a zone's clock as UTC; null for times that the clock skipped."""
+def _in_zone(column: Any, zone: str, series: Any) -> tuple[Any, float]:
+    """Return stamps of a zone's clock as UTC, and `Seconds.second_pass_s`.
+
+    Null for times that the clock skipped.
+    """
     import polars as pl
 
-    is_second = _is_repeated_hour(column.to_physical().to_numpy(), series)
-    which = pl.Series(np.where(is_second, "latest", "earliest"))
-    placed = pl.DataFrame({"t": column, "which": which}).select(
-        pl.col("t").dt.replace_time_zone(
+    def placed(column: Any, which: Any) -> Any:
+        frame = pl.DataFrame({"t": column, "which": which})
+        in_zone = pl.col("t").dt.replace_time_zone(
             zone, ambiguous=pl.col("which"), non_existent="null"
         )
-    )["t"]
-    return placed.dt.convert_time_zone("UTC")
+        return frame.select(in_zone)["t"].dt.convert_time_zone("UTC")
+
+    is_second = _is_repeated_hour(column.to_physical().to_numpy(), series)
+    if not is_second.any() and len(column):
+        first = column.head(1)
+        passes = [placed(first, pl.Series([w]))[0] for w in ("earliest", "latest")]
+        if passes[0] != passes[1]:
+            # It begins in the hour that comes twice. What goes on beyond that hour,
+            # without the clock going back, is of its second pass.
+            either = [
+                placed(column, pl.Series([w] * len(column)))
+                for w in ("earliest", "latest")
+            ]
+            is_twice = (either[0] != either[1]).fill_null(False)
+            if is_twice.all():
+                return either[0], (passes[1] - passes[0]).total_seconds()
+            is_second = is_twice.to_numpy()
+    return placed(column, pl.Series(np.where(is_second, "latest", "earliest"))), 0.0
 
 
 def _is_repeated_hour(clock: Ints, series: Any) -> Bools:

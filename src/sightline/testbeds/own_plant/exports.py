@@ -134,6 +134,14 @@ def readings_of(
             "was exported, and missing_values and hold_s in plant.toml."
         )
     notices = [f"{place}: {said}" for said in code_counts(codes, readings.channels)]
+    if is_watched.all():
+        notices += _lost_tags(codes, readings.channels, place)
+        return replace(
+            readings,
+            values=values,
+            validity=codes,
+            notices=(*readings.notices, *notices),
+        )
     notices += _lost_tags(codes[is_watched], readings.channels, place)
     return replace(
         readings,
@@ -161,7 +169,9 @@ def raw_readings(
         readings = read_long(source, states)
     codes = readings.validity
     for k, tag in enumerate(readings.channels):
-        low, high = source.ranges.get(tag, (None, None))
+        if tag not in source.ranges:
+            continue
+        low, high = source.ranges[tag]
         with np.errstate(invalid="ignore"):
             outside = readings.values[:, k] < (-np.inf if low is None else low)
             outside |= readings.values[:, k] > (np.inf if high is None else high)
@@ -204,6 +214,8 @@ def mode_of(
 
 def _lost_tags(codes: Codes, channels: Sequence[str], place: str) -> list[str]:
     """Return a sentence about tags that cannot be used in half of the watched rows."""
+    if is_usable(codes).all():
+        return []
     share = (~is_usable(codes)).sum(axis=0) / max(len(codes), 1)
     lost = np.flatnonzero(share > 0.5).tolist()
     poor = [f"{channels[k]} ({share[k]:.0%})" for k in lost]

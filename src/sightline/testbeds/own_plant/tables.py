@@ -88,8 +88,8 @@ class OpenedTable:
         The table.
     columns : ColumnRoles
         Which column is what.
-    time, is_utc
-        Seconds of each row, and whether they are UTC.
+    time, is_utc, second_pass_s
+        As of `Seconds`.
     settings : PlantSettings
         What `plant.toml` says.
     roles : mapping of str to str
@@ -117,6 +117,7 @@ class OpenedTable:
     cells: dict[str, TextCells]
     notices: list[str]
     clock: list[str] = field(default_factory=list)
+    second_pass_s: float = 0.0
 
     @property
     def path(self) -> Path:
@@ -182,6 +183,7 @@ def open_source(
         cells={},
         notices=notices,
         clock=ahead,
+        second_pass_s=seconds.second_pass_s,
     )
     source.cells.update(_cells(source))
     return source
@@ -228,7 +230,8 @@ def with_time(
         f"{counted(int(is_none.sum()), 'row', 'was', 'were')} left out from "
         f"{stamps[first]} on ({table.place_of(first)}): their time stamps {why}"
     )
-    return kept, Seconds(read.seconds[~is_none], read.is_utc, (*read.notices, said))
+    seconds, notices = read.seconds[~is_none], (*read.notices, said)
+    return kept, read._replace(seconds=seconds, notices=notices)
 
 
 def _without_ahead(
