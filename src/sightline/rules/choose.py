@@ -78,6 +78,8 @@ ROWS_BEFORE: Final = 90
 SIGHT_RANGE: Final = 100.0
 # A rule in use costs too much at so many budgets.
 MOST_COST: Final = 2.0
+# What a rule catches is chance above this p-value.
+BY_CHANCE: Final = 0.05
 # Attacks that are named before the rest is counted.
 MOST_NAMED: Final = 8
 PRESENT_WORDS = {
@@ -584,8 +586,8 @@ def choose_set(
 
     It is replaced if nothing that it catches is lost, and something is gained or saved,
     or smaller steps are seen; else the chosen one is added if it gains something and
-    both together cost at most `MOST_COST` budgets. A rule in use that costs more gives
-    way all the same, and what is lost is said first.
+    both together cost at most `MOST_COST` budgets. A rule in use that costs more, or
+    catches no more than chance, gives way all the same, and what is lost is said first.
 
     Parameters
     ----------
@@ -608,6 +610,7 @@ def choose_set(
     saves = costs[0] != costs[1] and all(b <= a for a, b in zip(*costs, strict=True))
     fits = [not is_far_over(load, budget) for load in (present.load, chosen.load)]
     words, name = PRESENT_WORDS[present.name], f"rule {chosen.name!r}"
+    is_chance = _is_chance(present) and not _is_chance(chosen)
     ratio = 1.0 if steps is None else steps[1] / max(steps[0], 1e-12)
     action, sees = SetAction.KEEP, gained or not fits[0] or ratio < 1 / MOVES
     if not lost and (saves or (fits[1] and sees)):
@@ -616,7 +619,7 @@ def choose_set(
         if not chosen.attacks.n_attacks:
             what = "no attack is known, so nothing says what would be lost"
         sentence = f"Replace {words} by {name}: {what}."
-    elif gained and not is_far_over(together, budget):
+    elif gained and not is_far_over(together, budget) and not is_chance:
         action = SetAction.ADD
         alone = f" alone it would lose {_attacks(lost)}, and" if lost else ""
         n_caught = chosen.attacks.caught + len(lost)
@@ -625,12 +628,14 @@ def choose_set(
             f"catch {n_caught} of {plural(chosen.attacks.n_attacks, 'attack')} at "
             f"{load_words(together)}."
         )
-    elif not fits[0] and fits[1]:
+    elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
         action = SetAction.REPLACE
+        why = f"it makes {load_words(present.load)}, more than {MOST_COST:.0f} budgets"
+        if is_chance:
+            why = f"it catches no more than chance, {caught_words(present.attacks)}"
         sentence = (
             f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
-            f"replace {words} by {name} all the same, for it makes "
-            f"{load_words(present.load)}, more than {MOST_COST:.0f} budgets."
+            f"replace {words} by {name} all the same, for {why}."
         )
     else:
         why = _why_kept(chosen, lost, gained, together)
@@ -645,6 +650,12 @@ def choose_set(
     )
 
 
+def _is_chance(outcome: RuleOutcome) -> bool:
+    """Return whether a rule catches no more than chance."""
+    p_value = outcome.attacks.p_value
+    return p_value is not None and p_value > BY_CHANCE
+
+
 def _why_kept(
     chosen: RuleOutcome,
     lost: Sequence[str],
@@ -655,7 +666,7 @@ def _why_kept(
     if lost and gained:
         return (
             f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
-            f"together make {load_words(together)}"
+            f"together make {load_words(together)}, more than {MOST_COST:.0f} budgets"
         )
     if lost:
         return f"it would lose {_attacks(lost)} and gain nothing"

@@ -607,7 +607,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         chosen = choice.rule
     del maker.fitting.traces
     runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
-    table, curves, alarms = _judged(stream, maker, rules, judged, runs)
+    table, curves, alarms, in_alarm = _judged(stream, maker, rules, judged, runs)
     if choice is not None:
         row = next(row for row in table if row.name == chosen)
         choice = after_later_rows(choice, row, settings.budget)
@@ -631,7 +631,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         is_labelled=bool(basis.test.attacks),
     )
     if judged.days and (choice is None or choice.outcome.has_rule):
-        together = cost_together(in_use, alarms[chosen].rows, judged)
+        together = cost_together(in_use, in_alarm[chosen], judged)
         rows = present[-1], facts.row(chosen)
         in_set = choose_set(*rows, together, settings.budget)
         facts = replace(facts, set_choice=in_set)
@@ -816,14 +816,21 @@ def _judged(
     rules: Mapping[str, MadeRule],
     judged: JudgedRows,
     runs: dict[str, RuleRun] | None = None,
-) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes]]:
-    """Return how every rule did on judged rows, what other limits would do, alarms."""
+) -> tuple[
+    tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes], dict[str, Bools]
+]:
+    """Return how every rule did on judged rows, what other limits would do, alarms.
+
+    The last are the rows in alarm, those included in which what is out of service
+    stands.
+    """
     later = np.arange(stream.test.n_rows) >= judged.first
     runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
-    table, curves, alarms = [], [], {}
+    table, curves, alarms, in_alarm = [], [], {}, {}
     for name, made in rules.items():
         said = runs.pop(name)
         alarms[name] = said.episodes
+        in_alarm[name] = said.episodes.rows | said.standing
         outcome = judge_rule(said, judged, made.promise)
         trace = said.trace
         if outcome.kept is Kept.UNUSED:
@@ -831,7 +838,7 @@ def _judged(
             outcome = replace(outcome, hindsight_limit=hindsight)
         table.append(outcome)
         curves.append(curve_of(name, trace, judged, maker.delays))
-    return tuple(table), tuple(curves), alarms
+    return tuple(table), tuple(curves), alarms, in_alarm
 
 
 def _runs(
