@@ -492,6 +492,7 @@ def recommission_command(
       sightline recommission watch.db --out rule-2 --incidents rule-2/review.csv
     """
     from sightline.operation.recommission import recommission
+    from sightline.rules.judging import ChoiceOutcome
     from sightline.show.rules import DRIFT, same_rows_table
     from sightline.show.table import RecordTable
     from sightline.show.terminal import with_legend
@@ -542,12 +543,14 @@ def recommission_command(
                 soft_wrap=True,
             )
             return
-        steps = (
-            f"decide each row of {out / REVIEW}, then add --incidents {out / REVIEW}"
-        )
-        if REVIEW not in written:
-            steps = "train a detector again on later rows: sightline start, run"
-        screen.print(f"No rule was written. Next: {steps}.", soft_wrap=True)
+        steps = []
+        if REVIEW in written:
+            review = out / REVIEW
+            steps = [f"decide each row of {review}, then add --incidents {review}"]
+        if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
+            steps.append("train a detector on later rows (sightline start, then run)")
+        words = "; or ".join(steps)
+        screen.print(f"No rule was written. Next: {words}.", soft_wrap=True)
     raise Exit(NO_DECISION)
 
 
