@@ -113,7 +113,7 @@ def test_every_command_of_the_walk_to_a_rule_runs(
         elif block.info[:1] == ("sh",):
             run_shell(block)
             commands += block.code.count("sightline ")
-    assert commands == 5
+    assert commands == 7
 
 
 def test_every_key_is_documented() -> None:

@@ -4,15 +4,33 @@ import csv
 import json
 import os
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sightline import commission, read_rule, read_stream, write_stream
+from sightline import (
+    commission,
+    export_stream,
+    load_detector,
+    open_testbed,
+    read_rule,
+    read_stream,
+    write_rule,
+    write_stream,
+)
 from sightline.cli.app import app
-from tests.operation.plant_files import DAY, N_TRAIN, STEP_S, write_all, write_table
+from tests.operation.plant_files import (
+    DAY,
+    N_TEST,
+    N_TRAIN,
+    STEP_S,
+    readings,
+    write_all,
+    write_table,
+)
 
 # The rule that all tests share is written with its charts; later ones without.
 pytestmark = pytest.mark.usefixtures("unrendered")
@@ -482,3 +500,110 @@ def test_a_rule_without_detector_cannot_read_telemetry(home):
     assert "No saved detector is known" in text
     result = invoke("apply", "alone", "plant", "--out", "out")
     refused(result, "names no saved detector")
+
+
+# --- Reviewed episodes, and rows of exports -------------------------------------------
+
+
+def test_an_episode_that_decides_is_written_to_be_reviewed(home):
+    stream = read_stream(home / "streams" / "var.npz")
+    rows = np.concatenate([np.asarray(part) for part in stream.test.chunks()])
+    rows[600:620] += 400 * rows.std(axis=0)
+    write_stream(stream.replace(test=rows), home / "streams" / "var.npz")
+    words = ("commission", "streams/var.npz", "--out", "new")
+    text = done(*words, code=4)
+    assert "Look at 1 episode first" in text
+    assert "decide each row of new/review.csv" in text
+    assert not (home / "new" / "rule.json").exists()
+    (row,) = rows_of(home / "new" / "review.csv")
+    assert row["decision"] == "unknown"
+    limits = []
+    for decision in ("normal", "incident"):
+        table = (home / "new" / "review.csv").read_text()
+        (home / "list.csv").write_text(table.replace("unknown", decision))
+        text = done(*words, "--incidents", "list.csv", "--overwrite")
+        assert "1 of 1 reviewed episode" in text or decision == "normal"
+        limits.append(read_rule(home / "new").limit.value)
+    assert limits[0] != limits[1]
+    words = (*words, "--incidents", "list.csv", "--overwrite")
+    # A list that nobody has decided, and one about other times.
+    (home / "list.csv").write_text(table)
+    refused(invoke(*words), "decide what is known")
+    (home / "list.csv").write_text(
+        table.replace("2026-", "2020-").replace("unknown", "normal")
+    )
+    refused(invoke(*words), "none of its 1 episode has a test row")
+
+
+@pytest.mark.parametrize("form", ["folder", "files"])
+def test_exports_commission_as_a_stream_of_the_same_rows(home, form):
+    rows = readings(5 * DAY, 3)
+    rows[2000:2020, 1] += 20.0
+    for k in range(2):
+        part = slice(3600 * k, 3600 * (k + 1))
+        write_table(
+            home / "exports" / f"{k}.csv", N_TRAIN + N_TEST + 3600 * k, rows[part]
+        )
+    shutil.copytree(home / "plant", home / "later")
+    write_table(home / "later" / "test.csv", N_TRAIN + N_TEST, rows)
+    (home / "later" / "attacks.csv").unlink()
+    plant = open_testbed(home / "later", cache=False)
+    detector = load_detector(home / "detectors" / "var.npz")
+    later = export_stream(detector, plant.train, plant.test)
+    write_stream(later, home / "later.npz")
+    files = [home / "exports" / f"{k}.csv" for k in range(2)]
+    sources = [home / "exports"] if form == "folder" else files
+    words = ("commission", "streams/var.npz", "--choose", "all")
+    calm = [word for path in sources for word in ("--calm", path)]
+    done(*words, *calm, "--out", "one")
+    done(*words, "--calm", "later.npz", "--out", "other")
+    one, other = (
+        json.loads((home / d / "rule.json").read_text())["rule"]
+        for d in ("one", "other")
+    )
+    assert one == other
+
+
+def test_exports_that_the_detector_learned_from_set_no_limit(home):
+    words = ("commission", "streams/var.npz", "--calm", "plant/train.csv")
+    refused(invoke(*words, "--out", "one"), "No row of these exports is left")
+    shutil.move(home / "streams" / "var.npz", home / "var.npz")
+    words = ("commission", "var.npz", "--calm", "plant/test.csv", "--out", "one")
+    refused(invoke(*words), "name it with --detector")
+
+
+def test_the_rule_in_use_is_kept_or_replaced_in_one_sentence(home):
+    words = ("commission", "streams/var.npz", "--out", "new", "--keep", "rule")
+    text = done(*words)
+    said = read_rule(home / "new").origin.advice
+    assert said in text
+    assert said.startswith("Keep the rule in use rather than rule ")
+    write_rule(done_with(read_rule(home / "rule")), home / "high.json")
+    text = done(*words[:-1], "high.json", "--overwrite")
+    assert "Replace the rule in use by rule " in text
+    assert read_rule(home / "new").origin.advice in text
+
+
+def done_with(made):
+    """Return a rule that rings hardly ever."""
+    limit = replace(made.limit, value=1e4)
+    return replace(made, rule=made.rule.with_limit(1e4), limit=limit)
+
+
+def test_a_rule_for_telemetry_is_made_again_from_exports(home):
+    rows = readings(4 * DAY, 3)
+    rows[3000:3030, 2] = np.nan
+    for k in range(4):
+        part = slice(k * DAY, (k + 1) * DAY)
+        write_table(
+            home / "exports" / f"{k}.csv", N_TRAIN + N_TEST + k * DAY, rows[part]
+        )
+        os.utime(home / "exports" / f"{k}.csv", (1e9, 1e9))
+    words = ("--folder", "exports", "--state", "watch.db")
+    done("watch", "rule", *words, "--exit-zero")
+    text = done("recommission", "watch.db", "--last", "3d", "--out", "again")
+    assert "made on 3.0 attack-free days for 6/day,1%" in text
+    again = read_rule(home / "again")
+    assert again.origin.saved_detector.path == "detector.npz"
+    assert again.origin.ends - again.origin.begins == 3 * DAY * 60 - 60
+    done("apply", "again", "exports", "--out", "out", code=0)

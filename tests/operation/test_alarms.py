@@ -52,7 +52,7 @@ from sightline.operation.conditions import PlantConditions
 from sightline.operation.telemetry import Gatekeeper
 from sightline.operation.watch import watch_folder
 from sightline.operation.watch_state import WatchState
-from sightline.tables.lists import read_incidents
+from sightline.tables.lists import list_rows, read_incidents
 from sightline.testbeds.own_plant.settings import PlantSettings
 
 HOUR, DAY = 60, 1440
@@ -715,6 +715,11 @@ def test_a_plant_engineer_sees_to_an_alarm_until_it_has_ended(plant):
     # The verdict was wrong.
     invoke("alarm", "ack", state, id_, "--by", "Ana", "--as", "false")
     assert read_list(plant) == ()
+    (row,) = list_rows(plant / "incidents.csv", ["id"]).values()
+    assert (row["id"], row["decision"]) == (id_, "normal")
+    invoke("alarm", "ack", state, id_, "--by", "Ana", "--as", "maintenance")
+    (row,) = list_rows(plant / "incidents.csv", ["id"]).values()
+    assert row["decision"] == "unknown"
 
 
 def read_list(plant):

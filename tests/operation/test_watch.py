@@ -568,7 +568,7 @@ def test_a_broken_promise_is_exit_code_3_and_proposes_a_remedy(plant):
     assert result.stdout.startswith("RUNNING since 2026-09-23 15:32:20: FIT101, ")
     assert "The promise is broken" in result.stdout
     assert invoke(plant, "--exit-zero").exit_code == 0
-    assert "sightline commission --calm" in result.stdout
+    assert "sightline recommission" in result.stdout
     assert 'promise_broken{rule="all"} 1' in (plant / "sightline.prom").read_text()
 
 
@@ -579,7 +579,7 @@ def test_an_unused_limit_is_said_with_the_remedy(plant):
     assert result.exit_code == 0
     assert watched(plant).week.kept is Kept.UNUSED
     assert "fewer alarms than promised" in result.stdout
-    assert "sightline commission --calm" in result.stdout
+    assert "sightline recommission" in result.stdout
 
 
 def test_a_broken_file_is_exit_code_1(plant):

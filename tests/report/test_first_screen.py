@@ -20,7 +20,7 @@ from sightline.report.overview import (
 )
 from sightline.report.page import default_title, render
 from sightline.rules.choose import after_later_rows, count_words
-from sightline.rules.judging import ChoiceOutcome
+from sightline.rules.judging import ChoiceOutcome, SetAction
 from sightline.show.evaluations import cost_of, on_rows
 
 
@@ -49,9 +49,13 @@ def test_the_advice_is_the_one_of_the_other_sections(entries):
         assert in_use["alarms"].text.splitlines()[0] == false_alarms
         assert advice.text == facts.advice
         assert facts.choice.sentence in first_check(entry.evaluation)
+        action = facts.set_choice.action if facts.set_choice else None
         is_taken = facts.choice.outcome is ChoiceOutcome.TAKE
-        assert bool(advice.command) == is_taken
-        assert advice.heading.startswith("Take") == facts.choice.outcome.has_rule
+        assert bool(advice.command) == (is_taken and action is not SetAction.KEEP)
+        first = advice.heading.split()[0]
+        wanted = {None: first, "keep": "Keep", "add": "Add", "replace": "Take"}[action]
+        assert first == wanted
+        assert (first in ("Take", "Add", "Keep")) == facts.choice.outcome.has_rule
 
 
 def test_a_rule_that_costs_too_much_on_later_rows_has_a_condition(entries):

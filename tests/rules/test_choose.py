@@ -4,21 +4,40 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sightline import Budget, ResidualStream, commission, read_rule, write_rule
-from sightline.metrics.alarm_load import AlarmLoad
+from sightline import (
+    Budget,
+    ResidualStream,
+    StreamError,
+    commission,
+    find_episodes,
+    read_rule,
+    write_rule,
+)
+from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.rules.choose import (
+    IN_USE,
     advice,
     chance_kept,
     choose_rule,
+    choose_set,
     is_over,
     load_words,
     places_of,
     ranges_of,
     sight_of,
 )
-from sightline.rules.judging import ChoiceOutcome, RuleLine, SetAside
-from tests.rules.made_rules import made_rules
+from sightline.rules.judging import (
+    ChoiceOutcome,
+    RuleLine,
+    RuleOutcome,
+    SetAction,
+    SetAside,
+)
+from sightline.storage import join_files
+from tests.rules.made_rules import made_rules, plant_stream
 from tests.rules.test_commission import calm_stream
 
 
@@ -67,6 +86,13 @@ EPISODE = SetAside(start=10, stop=20, peak=9.0)
             {},
             ChoiceOutcome.REVIEW_FIRST,
             "between 4.8 and 7.2 alarms a day the limit of 'energy' changes 84-fold",
+        ),
+        (
+            [line("energy", guard=84.0)],
+            {},
+            ChoiceOutcome.REVIEW_FIRST,
+            "if 60 s more before and after each attack are left out, the limit of "
+            "'energy' changes 84-fold",
         ),
         (
             [line("energy", limit_with=4.0)],
@@ -170,6 +196,42 @@ def test_unexplained_episodes_are_left_out_with_both_limits():
     assert "3 unexplained episodes were left out" in " ".join(made.facts.notes)
 
 
+@pytest.mark.parametrize(
+    "decisions", [["incident"] * 3, ["normal"] * 3, ["incident", "unknown", "unknown"]]
+)
+def test_a_review_decides_what_becomes_of_an_episode(decisions, tmp_path):
+    """Normal rows return; the others stay out, and nobody is asked twice."""
+    stream = glitched(300.0)
+    first = commission(stream).facts.choice
+    assert first.outcome is ChoiceOutcome.REVIEW_FIRST
+    assert [one.rows for one in first.episodes] == [
+        (start, start + 3) for start in (500, 1500, 2300)
+    ]
+    assert all(one.tags[0] == stream.channels[1] for one in first.episodes)
+    lines = [
+        f"{one.rows[0]},{one.rows[1] - 1},9,,{decision},"
+        for one, decision in zip(first.episodes, decisions, strict=True)
+    ]
+    path = tmp_path / "review.csv"
+    path.write_text("\n".join(["start,end,peak,tags,decision,note", *lines]))
+    made = commission(join_files(stream, attacks=path))
+    choice = made.facts.choice
+    assert choice.episodes == ()
+    assert choice.outcome is not ChoiceOutcome.REVIEW_FIRST
+    wanted = {one.name: one for one in first.lines}
+    for one in choice.lines:
+        before = wanted[one.name]
+        usual = before.limit_with if "normal" in decisions else before.limit
+        assert one.limit == pytest.approx(usual, rel=0.05)
+
+
+def test_what_was_left_out_is_among_the_episodes_to_review():
+    stream = glitched(300.0)
+    found = {(one.start, one.stop) for one in find_episodes(stream, most=1)}
+    asides = {one.rows for one in commission(stream).facts.choice.episodes}
+    assert all(any(a < s and b > e for a, b in found) for e, s in asides)
+
+
 def test_the_rule_file_holds_the_sentence_of_the_facts(tmp_path):
     made = commission(calm_stream())
     write_rule(made, tmp_path / "rule.json")
@@ -215,3 +277,117 @@ def test_either_the_count_or_the_share_can_exceed_a_budget():
     load = AlarmLoad(alarms=1, days=1.0, alarms_per_day=7.0, share_of_time=0.0)
     assert is_over(load, facts)
     assert is_over(replace(load, alarms_per_day=1.0, share_of_time=0.02), facts)
+
+
+# --- Keep, add or replace -------------------------------------------------------------
+
+IDS = tuple("ABCD")
+
+
+def outcome(name, which, per_day, part=0.001, n=4):
+    load = AlarmLoad(
+        alarms=round(10 * per_day),
+        days=10.0,
+        alarms_per_day=per_day,
+        share_of_time=part,
+    )
+    attacks = AttackAlarms(
+        n_attacks=n,
+        caught=len(which),
+        caught_by_chance=0.1,
+        raised=len(which),
+        raised_by_chance=0.1,
+        rings=len(which),
+        rings_by_chance=0.1,
+        skill=None,
+        delay_s=None,
+        which=tuple(which),
+    )
+    return RuleOutcome(name=name, limit=1.0, load=load, attacks=attacks)
+
+
+def test_a_rule_that_catches_by_chance_gives_way():
+    """What only it catches is named, and first, though both together would fit."""
+    by_chance, better = outcome(IN_USE, "ABC", 5), outcome("z", "BD", 5)
+    by_chance = replace(by_chance, attacks=replace(by_chance.attacks, p_value=0.6))
+    better = replace(better, attacks=replace(better.attacks, p_value=0.001))
+    both = outcome("", "", 9.0).load
+    found = choose_set(by_chance, better, both, Budget())
+    assert found.action is SetAction.REPLACE
+    assert found.sentence.startswith("Attacks A and C would be lost and attack D is")
+    assert "it catches no more than chance, 3 of 4 attacks (0.1 by" in found.sentence
+
+
+def in_set(before, after, together=8.0):
+    both = outcome("", "", together).load
+    return choose_set(outcome(IN_USE, *before), outcome("z", *after), both, Budget())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "together", "action", "words"),
+    [
+        (("AB", 9), ("AB", 5), 9, "replace", "nothing that is caught now is lost."),
+        (("AB", 5), ("ABC", 6), 9, "replace", "lost and attack C is gained"),
+        (("AB", 5), ("AB", 6), 9, "keep", "catch the same and save nothing"),
+        (("AB", 5), ("BCD", 4), 9, "add", "lose attack A, and it gains attacks C and"),
+        (("A", 5), ("AB", 13), 11, "add", "it gains attack B; both together catch 2"),
+        (("AB", 5), ("BC", 5), 13, "keep", "lose attack A and gain attack C, and both"),
+        (("AB", 5), ("B", 2), 6, "keep", "would lose attack A and gain nothing"),
+        (("AB", 5), ("ABC", 13), 14, "keep", "to gain attack C it makes 13 alarms"),
+        (
+            ("ABC", 80),
+            ("BD", 5),
+            81,
+            "replace",
+            "Attacks A and C would be lost and att",
+        ),
+        (("ABC", 80, 0.2), ("BD", 5, 0.06), 81, "replace", "more than 2 budgets."),
+        (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
+        (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
+    ],
+)
+def test_keep_add_or_replace(before, after, together, action, words):
+    found = in_set(before, after, together)
+    assert found.action == action
+    assert words in found.sentence
+    assert found.sentence.count("rule 'z'") == 1
+
+
+@given(
+    st.lists(st.sampled_from(IDS), unique=True),
+    st.lists(st.sampled_from(IDS), unique=True),
+    st.tuples(st.floats(0, 40), st.floats(0, 40)),
+)
+def test_nothing_is_lost_in_silence(before, after, costs):
+    found = in_set((before, costs[0]), (after, costs[1]), sum(costs))
+    assert {*found.lost} == {*before} - {*after}
+    assert {*found.gained} == {*after} - {*before}
+    if found.action is SetAction.REPLACE and found.lost:
+        # What is lost comes first, and only a rule that costs too much gives way.
+        assert found.sentence.startswith("A")
+        assert costs[0] > 12
+        assert costs[1] <= max(12, costs[0])
+        assert all(
+            one in found.sentence.split(" would be lost")[0] for one in found.lost
+        )
+    if found.action is SetAction.ADD:
+        assert found.gained
+        assert sum(costs) <= 12
+
+
+def test_the_rule_in_use_is_judged_on_the_same_rows():
+    """A rule against itself is kept; one of a far higher limit gives way."""
+    stream = plant_stream()
+    first = commission(stream, choose="all")
+    rule = first.chosen.rule
+    same = commission(stream, choose="all", keep=rule).facts
+    assert same.present[-1].name == IN_USE
+    assert same.present[-1].attacks == same.row("all").attacks
+    assert same.present[-1].load == same.row("all").load
+    assert same.set_choice.action is SetAction.KEEP
+    assert same.set_choice.sentence in same.advice
+    deaf = commission(stream, choose="all", keep=rule.with_limit(1e6)).facts
+    assert deaf.set_choice.action is SetAction.REPLACE
+    assert deaf.set_choice.gained == deaf.row("all").attacks.which
+    with pytest.raises(StreamError, match="reads other channels"):
+        commission(calm_stream(), keep=rule)

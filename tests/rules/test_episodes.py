@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, StreamError, evaluate, find_episodes
-from sightline.rules.episodes import AROUND, MOST_TAGS, N_COLUMNS
+from sightline.energy.energy import MOST_LEADING
+from sightline.rules.episodes import AROUND, N_COLUMNS
 
 BURSTS = {4000: (0, 30, 8.0), 20_000: (1, 60, 6.0), 33_000: (2, 1, 30.0)}
 CHANNELS = ("LIT101", "FIT201", "AIT301", "PIT501")
@@ -36,7 +37,7 @@ def test_known_bursts_are_found_where_they_are_and_by_their_tag():
         channel, length, _ = BURSTS[start]
         assert start <= one.start < start + length
         assert one.tags[0] == CHANNELS[channel]
-        assert len(one.tags) <= MOST_TAGS
+        assert len(one.tags) <= MOST_LEADING
         assert one.peak > 1.0
     # The three bursts are stronger than anything by chance.
     strongest = sorted(episodes, key=lambda one: -one.peak)[:3]

@@ -10,7 +10,9 @@ from sightline import (
     ResidualStream,
     evaluate,
     open_testbed,
+    read_stream,
     write_review_list,
+    write_stream,
 )
 from sightline.rules.episodes import Episode
 from sightline.storage.companions import COLUMNS, join_files, read_review_list
@@ -101,6 +103,35 @@ def test_rows_decided_incident_are_the_attacks(timed, tmp_path):
         *range(300, 420),
     ]
     assert any("2 of 3 reviewed episodes" in text for text in joined.notices)
+
+
+def test_a_reviewed_list_adds_to_what_is_labelled(tmp_path):
+    """Incidents are attacks, the unknown is ignored, the normal is remembered."""
+    labels = np.zeros(1000, int)
+    labels[600:620] = 1
+    labels[118:125] = -1
+    stream, path = plain_stream().replace(labels=labels), tmp_path / "review.csv"
+    write_review_list(EPISODES, stream, path)
+    rewrite(path, decide("normal", "unknown", "incident"))
+    joined = join_files(stream, attacks=path)
+    assert [(a.start, a.stop) for a in joined.attack_segments()] == [
+        (300, 420),
+        (600, 620),
+    ]
+    assert np.flatnonzero(joined.labels == -1).tolist() == [100, *range(118, 125)]
+    assert np.flatnonzero(joined.reviewed_normal).tolist() == [*range(10, 15)]
+    write_stream(joined, tmp_path / "again.npz")
+    again = read_stream(tmp_path / "again.npz")
+    assert (again.reviewed_normal == joined.reviewed_normal).all()
+    assert not stream.reviewed_normal.any()
+
+
+def test_a_plain_list_marks_rows_where_none_is_labelled(tmp_path):
+    path = tmp_path / "incidents.csv"
+    path.write_text("id,start,end\nA,100,104\n")
+    stream = plain_stream(timed=False).replace(labels=np.zeros(1000, int))
+    joined = join_files(stream, attacks=path)
+    assert np.flatnonzero(joined.labels).tolist() == [*range(100, 105)]
 
 
 def test_a_sheet_saved_with_semicolons_is_read(tmp_path):

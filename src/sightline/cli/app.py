@@ -20,7 +20,11 @@ from sightline.cli.evaluate import (
     report_command,
 )
 from sightline.cli.lint import lint_command
-from sightline.cli.rules import apply_command, commission_command
+from sightline.cli.rules import (
+    apply_command,
+    commission_command,
+    recommission_command,
+)
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
 from sightline.cli.watch import alarm_command, watch_command
@@ -67,6 +71,7 @@ app.command("report", cls=Command)(report_command)
 app.command("compare", cls=Command)(compare_command)
 app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
+app.command("recommission", cls=Command)(recommission_command)
 app.command("blindspots", cls=Command)(blindspots_command)
 app.command("episodes", cls=Command)(episodes_command)
 app.command("testbeds", cls=Command)(catalogue.list_testbeds_command)

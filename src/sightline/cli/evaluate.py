@@ -569,7 +569,7 @@ def episodes_command(
     from sightline.show.catalogue import review_table
     from sightline.show.terminal import rendered
     from sightline.storage import read_stream
-    from sightline.storage.companions import write_review_list
+    from sightline.storage.companions import read_review_list, write_review_list
 
     with door(debug=debug, writes=[out]):
         with progress_bar(stream.name) as advance:
@@ -578,7 +578,10 @@ def episodes_command(
                 read = read_stream(stream)
                 if step is not None:
                     read = read.replace(step_s=step)
-                found = find_episodes(read, budget=budget or str(Budget()), most=most)
+                # Those that were reviewed do not take the place of others.
+                n_known = len(read_review_list(out, read)) if out.exists() else 0
+                budget = budget or str(Budget())
+                found = find_episodes(read, budget=budget, most=most + n_known)
             advance(Step(StepKind.WRITING, detail=str(out)))
             rows = write_review_list(found, read, out)
         screen = console()
@@ -589,6 +592,7 @@ def episodes_command(
         screen.print(
             f"Written to {out}: {plural(len(rows), 'episode')}"
             f"{f' ({decided})' if rows else ''}. Write incident, normal or unknown as "
-            f"the decision of each, then: sightline evaluate {stream} --attacks {out}",
+            f"the decision of each, then: sightline evaluate {stream} --attacks {out}, "
+            f"or sightline commission {stream} --incidents {out} --out RULE",
             soft_wrap=True,
         )

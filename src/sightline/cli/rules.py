@@ -23,7 +23,7 @@ from sightline.cli.console import (
     door,
 )
 from sightline.errors import FileError, StreamError, naming
-from sightline.progress import Step, StepKind, progress_bar
+from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
     by_kind,
@@ -31,18 +31,22 @@ from sightline.text import (
     names,
     plural,
     share,
+    span_s,
 )
 
 if TYPE_CHECKING:
+    from sightline.data.stream import ResidualStream
     from sightline.operation.apply import Applied
+    from sightline.operation.recommission import Recommissioned
     from sightline.rules.commission import Commissioning
-    from sightline.rules.judging import CommissioningFacts
+    from sightline.rules.judging import CommissioningFacts, RuleChoice
     from sightline.rules.making import MadeRule
 
 BROKEN_PROMISE = 3
 # Exit code where no rule is written, because the decision is not to take one yet.
 NO_DECISION = 4
 DETECTOR_FILE = "detector.npz"
+REVIEW = "review.csv"
 # Tags of drift that the terminal shows.
 _MOST_TAGS = 5
 _Overwrite = Annotated[
@@ -65,8 +69,20 @@ _First = Annotated[
     float | None, Option(help="Commission on this share of the test (0.35).")
 ]
 _Calm = Annotated[
+    list[Path] | None,
+    Option(
+        metavar="STREAM|EXPORT",
+        help="Commission on another stream's test rows, or on exports of the plant (a "
+        "file or a folder; may be repeated).",
+    ),
+]
+_Incidents = Annotated[
     Path | None,
-    Option(metavar="STREAM", help="Commission on another stream's test rows."),
+    Option(
+        metavar="LIST",
+        help="Reviewed list of episodes, or a list of incidents: incidents are "
+        "attacks, normal rows commission, the others do not.",
+    ),
 ]
 _Rules = Annotated[
     list[str] | None,
@@ -75,6 +91,14 @@ _Rules = Annotated[
 _Choose = Annotated[
     str | None,
     Option(metavar="NAME", help="The rule to write, whatever is decided."),
+]
+_Keep = Annotated[
+    Path | None,
+    Option(
+        metavar="RULE",
+        help="The rule in use (rule.json): is it kept, is the chosen one added, or "
+        "does it replace it?",
+    ),
 ]
 _Without = Annotated[
     list[str] | None,
@@ -113,8 +137,10 @@ def commission_command(
     until: _Until = None,
     first: _First = None,
     calm: _Calm = None,
+    incidents: _Incidents = None,
     rule: _Rules = None,
     choose: _Choose = None,
+    keep: _Keep = None,
     without: _Without = None,
     reference: _Reference = "train",
     on: _On = "1",
@@ -139,41 +165,54 @@ def commission_command(
       sightline commission gdn.npz --budget 6/day --out rules
       sightline commission gdn.npz --budget 1/week --until 2026-03-01 --out r
       sightline commission gdn.npz --rule cusum --choose z~ --without LIT101 --out r
+      sightline commission gdn.npz --incidents review.csv --calm exports --out r
     """
-    if sum(value is not None for value in (until, first, calm)) > 1:
+    if sum(value is not None for value in (until, first, calm or None)) > 1:
         raise BadParameter("give only one of --until, --first and --calm.")
     if reference not in ("train", "commissioning"):
         raise BadParameter("--reference is train or commissioning.")
     needed, within = _on_delay(on)
+    from sightline.storage import read_rule
+
     with door(debug=debug, writes=[out]):
         _check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
-            made = _commissioned(
+            detector = _detector_file(stream, detector)
+            read, other, remarks = _streams(
                 stream,
-                calm,
+                calm or (),
+                incidents,
+                detector,
                 step=step,
                 label_slop=label_slop,
-                budget=budget,
-                until=until,
-                **({} if first is None else {"first": first}),
-                rules=rule or (),
-                choose=choose,
-                without=without or (),
-                reference=reference,
-                on=needed,
-                within=within,
-                train=train,
-                jobs=jobs,
+                progress=advance,
             )
+            with naming(stream):
+                made = _commissioned(
+                    read,
+                    other,
+                    budget=budget,
+                    until=until,
+                    **({} if first is None else {"first": first}),
+                    rules=rule or (),
+                    choose=choose,
+                    without=without or (),
+                    reference=reference,
+                    on=needed,
+                    within=within,
+                    train=train,
+                    keep=None if keep is None else read_rule(keep).rule,
+                    jobs=jobs,
+                )
             advance(Step(StepKind.WRITING, detail=str(out)))
-            written, notes = _write_commissioning(made, out, stream, detector)
+            written, notes = _write_commissioning(made, out, detector, other or read)
         screen = console()
         for part in commissioning_tables(made.facts):
             screen.print(part)
         if blind_spots:
             notes.append(_blindness(made))
-        for note in (*made.facts.notes, *notes):
+        for note in (*remarks, *made.facts.notes, *notes):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
         screen.print(made.facts.advice, soft_wrap=True)
@@ -186,7 +225,24 @@ def commission_command(
             "No rule was written: name one with --choose to take it all the same.",
             soft_wrap=True,
         )
+        screen.print(f"Next: {_next_step(made.facts, out)}", soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _next_step(facts: "CommissioningFacts", out: Path) -> str:
+    """Return what a decision without a rule leads to."""
+    from sightline.rules.judging import ChoiceOutcome
+
+    if facts.choice and facts.choice.outcome is ChoiceOutcome.REVIEW_FIRST:
+        where = "list them with `sightline episodes STREAM --out review.csv`, decide"
+        if any(one.rows for one in facts.choice.episodes):
+            where = f"decide each row of {out / REVIEW} (incident, normal or unknown)"
+            return f"{where}, then the same command with --incidents {out / REVIEW}."
+        return f"{where} each, then the same command with --incidents review.csv."
+    return (
+        "`sightline start EXPORTS --split TIME` with a later time, and `sightline run` "
+        "on the folder that it writes."
+    )
 
 
 def _blindness(made: "Commissioning") -> str:
@@ -231,18 +287,20 @@ def _check_free(out: Path, name: str, *, overwrite: bool) -> None:
             )
 
 
-def _commissioned(
+def _streams(
     path: Path,
-    calm: Path | None,
+    calm: Sequence[Path],
+    incidents: Path | None,
+    detector: Path | None,
     *,
-    until: str | None,
     step: float | None,
     label_slop: float | None,
-    **settings: object,
-) -> "Commissioning":
-    """Read the streams and make the rules."""
-    from sightline.rules.commission import commission
-    from sightline.storage import read_stream
+    progress: Progress,
+) -> "tuple[ResidualStream, ResidualStream | None, list[str]]":
+    """Return the stream, the one that commissions in its place, and remarks."""
+    from sightline.detectors import load_detector
+    from sightline.operation.recommission import stream_of_exports
+    from sightline.storage import is_stream, join_files, read_stream
 
     with naming(path):
         stream = read_stream(path)
@@ -250,47 +308,99 @@ def _commissioned(
             stream = stream.replace(step_s=step)
         if label_slop is not None:
             stream = stream.replace(label_slop_s=label_slop)
-        moment = None
-        if until is not None:
+    streams = [stream]
+    remarks: list[str] = []
+    if len(calm) == 1 and is_stream(calm[0]):
+        streams.append(read_stream(calm[0]))
+    elif calm:
+        if detector is None:
+            raise FileError(
+                f"{calm[0]}: exports pass through the detector that made the stream: "
+                "name it with --detector."
+            )
+        loaded = load_detector(detector)
+        with naming(calm[0]):
+            streams.append(stream_of_exports(calm, stream, loaded, progress=progress))
+        remarks += streams[-1].notices
+    if incidents is not None:
+        # The list may be about one of both.
+        errors: list[FileError] = []
+        for k, before in enumerate(streams):
             try:
-                moment = datetime.fromisoformat(until)
-            except ValueError:
-                raise StreamError(
-                    f"--until {until!r} is no time: write it like 2026-03-01 or "
-                    "'2026-03-01 06:00'."
-                ) from None
-            if moment.tzinfo is None:
-                moment = moment.replace(tzinfo=ZoneInfo(stream.timezone or "UTC"))
-        return commission(
-            stream,
-            until=None if moment is None else moment.timestamp(),
-            calm=None if calm is None else read_stream(calm),
-            **settings,  # type: ignore[arg-type]
-        )
+                streams[k] = join_files(before, attacks=incidents)
+            except FileError as error:
+                errors.append(error)
+            remarks += [n for n in streams[k].notices if n not in before.notices]
+        if len(errors) == len(streams):
+            raise errors[0]
+    return streams[0], streams[1] if calm else None, list(dict.fromkeys(remarks))
 
 
-def _write_commissioning(
-    made: "Commissioning", out: Path, stream: Path, detector: Path | None
-) -> tuple[list[str], list[str]]:
-    """Write all files, or none; return their names, and sentences about the others."""
+def _commissioned(
+    stream: "ResidualStream",
+    calm: "ResidualStream | None",
+    *,
+    until: str | None,
+    **settings: object,
+) -> "Commissioning":
+    """Make the rules."""
+    from sightline.rules.commission import commission
+
+    moment = None
+    if until is not None:
+        try:
+            moment = datetime.fromisoformat(until)
+        except ValueError:
+            raise StreamError(
+                f"--until {until!r} is no time: write it like 2026-03-01 or "
+                "'2026-03-01 06:00'."
+            ) from None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=ZoneInfo(stream.timezone or "UTC"))
+    return commission(
+        stream,
+        until=None if moment is None else moment.timestamp(),
+        calm=calm,
+        **settings,  # type: ignore[arg-type]
+    )
+
+
+def _detector_file(stream: Path, detector: Path | None) -> Path | None:
+    """Return the saved detector of a stream: as named, or as a study places it."""
     from sightline.detectors import load_detector
-    from sightline.files import staged_folder
-    from sightline.report.print_figures import write_rule_figure
-    from sightline.rules.file import write_rule, write_script
-    from sightline.show.rules import rule_rows
 
-    # The saved detector: as named, or as a study places it.
     near = stream.parent.parent / "detectors" / f"{stream.stem}.npz"
     if detector is not None:
         load_detector(detector)
     elif stream.parent.name == "streams" and near.is_file():
         detector = near
+    return detector
+
+
+def _write_commissioning(
+    made: "Commissioning",
+    out: Path,
+    detector: Path | None,
+    record: "ResidualStream",
+) -> tuple[list[str], list[str]]:
+    """Write all files, or none; return their names, and sentences about the others.
+
+    `record` is the stream that commissions.
+    """
+    from sightline.detectors import load_detector
+    from sightline.files import staged_folder
+    from sightline.operation.telemetry import with_forecast
+    from sightline.report.print_figures import write_rule_figure
+    from sightline.rules.file import write_rule, write_script
+    from sightline.show.rules import rule_rows
+
     notes = []
     if (out / "rule.st").exists():
         notes.append(f"{out}/rule.st is of an earlier rule, and stays as it is.")
     with staged_folder(out) as folder:
         rows = list(rule_rows(made.facts))
         _write_csv(folder / "rules.csv", rows, list(rows[0]))
+        _write_review(made.facts.choice, record, out, folder)
         saved = None
         if not made.has_rule:
             detector = None
@@ -303,7 +413,10 @@ def _write_commissioning(
             saved = folder / DETECTOR_FILE
             shutil.copyfile(detector, saved)
         if made.has_rule:
-            write_rule(made, folder / "rule.json", detector=saved)
+            ready = made.deployed()
+            if saved is not None:
+                ready = with_forecast(ready, load_detector(saved))
+            write_rule(ready, folder / "rule.json", detector=saved)
             write_script(folder / "rule.py")
         if not write_rule_figure(made.facts, folder):
             notes.append("curve.svg was not written: no attack is among judged rows.")
@@ -337,6 +450,145 @@ def commissioning_tables(facts: "CommissioningFacts") -> list[RenderableType]:
         *with_legend(use_table(facts)),
         *(Text(line) for line in chosen_sentences(facts, rates)),
     ]
+
+
+# --- Recommission ---------------------------------------------------------------------
+
+
+def recommission_command(
+    state: Annotated[Path, Argument(help="SQLite file of `sightline watch`.")],
+    out: Annotated[Path, Option("--out", help="Folder for the new rule.")],
+    last: Annotated[
+        str, Option(metavar="TIME", help="Watched time that sets the limit: 28d, 72h.")
+    ] = "28d",
+    folder: Annotated[
+        Path | None, Option(help="The exports, if not those that the watch reads.")
+    ] = None,
+    rule: Annotated[
+        Path | None, Option(help="The rule in use, if it lies elsewhere now.")
+    ] = None,
+    detector: Annotated[
+        Path | None, Option(help="Its saved detector, if it lies elsewhere now.")
+    ] = None,
+    incidents: _Incidents = None,
+    reference: Annotated[
+        str,
+        Option(help="Means and covariance: of the rule, or of the commissioning rows."),
+    ] = "rule",
+    overwrite: _Overwrite = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make the rule of a watch again, on the last days that it has watched.
+
+    The new rule has the kind and the budget of the rule in use. Outages, alarms that
+    were acknowledged as real or maintenance, and unexplained episodes are left out;
+    alarms acknowledged as false are not. Both rules are shown on the same rows, and
+    nothing is put into use: the last line is the command that does. OUT gets rule.json,
+    with the rules before it, rule.py, the detector and review.csv. Without a rule to
+    take the exit code is 4.
+
+    \b
+    Examples:
+      sightline recommission watch.db --last 28d --out rule-2
+      sightline recommission watch.db --out rule-2 --incidents rule-2/review.csv
+    """
+    from sightline.operation.recommission import recommission
+    from sightline.rules.judging import ChoiceOutcome
+    from sightline.show.rules import DRIFT, same_rows_table
+    from sightline.show.table import RecordTable
+    from sightline.show.terminal import with_legend
+
+    if reference not in ("rule", "commissioning"):
+        raise BadParameter("--reference is rule or commissioning.")
+    try:
+        last_s = span_s(last)
+    except ValueError as error:
+        raise BadParameter(f"--last: {error}") from None
+    with door(debug=debug, writes=[out]):
+        _check_free(out, "rule.json", overwrite=overwrite)
+        with progress_bar(state.name) as advance:
+            again = recommission(
+                state,
+                last_s=last_s,
+                folder=folder,
+                rule=rule,
+                detector=detector,
+                incidents=incidents,
+                reference=reference,  # type: ignore[arg-type]
+                progress=advance,
+            )
+            written = _write_again(again, out)
+        screen = console()
+        tables = [same_rows_table(again.rows)]
+        moved = again.drift.moved[:_MOST_TAGS]
+        for part in with_legend(tables[0]):
+            screen.print(part)
+        if moved:
+            title = "Tags that have moved since the rule in use was made"
+            for part in with_legend(RecordTable(title, DRIFT, moved)):
+                screen.print(part)
+        notes = [
+            f"The new rule was made on {again.days:.1f} attack-free days for "
+            f"{again.made.rule.budget}.",
+            *again.notices,
+        ]
+        for note in notes:
+            screen.print(f"- {note}", soft_wrap=True)
+        if written:
+            screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
+        screen.print(again.sentence, soft_wrap=True)
+        if again.choice.outcome.has_rule:
+            screen.print(
+                "The rule in use stays in use. To take the new one: sightline watch "
+                f"{out} --folder {again.folder} --state {state}",
+                soft_wrap=True,
+            )
+            return
+        steps = []
+        if REVIEW in written:
+            review = out / REVIEW
+            steps = [f"decide each row of {review}, then add --incidents {review}"]
+        if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
+            steps.append("train a detector on later rows (sightline start, then run)")
+        words = "; or ".join(steps)
+        screen.print(f"No rule was written. Next: {words}.", soft_wrap=True)
+    raise Exit(NO_DECISION)
+
+
+def _write_again(again: "Recommissioned", out: Path) -> list[str]:
+    """Write all files, or none; return their names."""
+    from sightline.files import staged_folder
+    from sightline.rules.file import write_rule, write_script
+
+    with staged_folder(out) as folder:
+        _write_review(again.choice, again.stream, out, folder)
+        if again.choice.outcome.has_rule:
+            saved = None
+            if again.detector is not None:
+                saved = folder / DETECTOR_FILE
+                shutil.copyfile(again.detector, saved)
+            write_rule(again.made, folder / "rule.json", detector=saved)
+            write_script(folder / "rule.py")
+        return sorted(path.name for path in folder.iterdir())
+
+
+def _write_review(
+    choice: "RuleChoice | None", record: "ResidualStream", out: Path, folder: Path
+) -> None:
+    """Write the episodes that were left out; what was decided of them is kept."""
+    from sightline.rules.episodes import Episode
+    from sightline.storage.companions import write_review_list
+
+    episodes = [
+        Episode(start=one.rows[0], stop=one.rows[1], peak=one.peak, tags=one.tags)
+        for one in (choice.episodes if choice else ())
+        if one.rows is not None
+    ]
+    if not episodes:
+        return
+    if (out / REVIEW).exists():
+        shutil.copyfile(out / REVIEW, folder / REVIEW)
+    write_review_list(episodes, record, folder / REVIEW)
 
 
 # --- Apply ----------------------------------------------------------------------------

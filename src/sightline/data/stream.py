@@ -22,7 +22,13 @@ from sightline.data.arrays import (
 )
 from sightline.data.recording import slop_from, step_from
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows, finite_rows
-from sightline.data.segments import Attack, breaks_kept, name_segments, segments_of
+from sightline.data.segments import (
+    Attack,
+    breaks_kept,
+    name_segments,
+    rows_within,
+    segments_of,
+)
 from sightline.data.stream_input import (
     TableColumns,
     check_attacks,
@@ -49,6 +55,8 @@ from sightline.text import did_you_mean, plural
 NO_LABELS = "No labels were given: every test row is taken as attack-free."
 # The key of `meta` with the time at which each part begins; see `part_firsts`.
 PARTS_KEY = "parts_begin"
+# The key of `meta` with first and last moment of what somebody called normal.
+NORMAL_KEY = "reviewed_normal"
 # Changing one of these changes the notices about attacks and breaks.
 _NOTICED = {"labels", "segments", "test", "test_time", "test_breaks"}
 # Changing these alone needs no check of the rows.
@@ -342,6 +350,20 @@ class ResidualStream(Shown):
         if self.test_time is None:
             return np.zeros(0, np.int64)
         return np.searchsorted(self.test_time, begins).astype(np.int64)
+
+    @property
+    def reviewed_normal(self) -> Bools:
+        """Which test rows lie in an episode that somebody reviewed and called normal.
+
+        However far out they are, they are not left out of commissioning.
+        """
+        clock = np.arange(self.test.n_rows, dtype=np.float64)
+        if self.test_time is not None:
+            clock = self.test_time
+        found = np.zeros(len(clock), np.bool_)
+        for first, last in self.meta.get(NORMAL_KEY, ()):
+            found |= rows_within(clock, (first, last))
+        return found
 
     def attack_segments(self) -> list[Attack]:
         """Return the labelled attack runs of the test rows, with their identities.

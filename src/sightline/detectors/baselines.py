@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
+from sightline.data.linear_forecast import ForecastKind, LinearForecast
 from sightline.data.recording import Recording
 from sightline.detectors.base import (
     Arrays,
@@ -80,6 +81,16 @@ class PCASettings(BaselineSettings):
     components: Natural | None = None
 
 
+# Numbers of a linear form, and what detectors call them.
+_FORECAST = {
+    "mean": "mean",
+    "unit": "deviation",
+    "intercept": "intercept",
+    "weights": "weights",
+    "loadings": "loadings",
+}
+
+
 class Baseline(LearnedDetector):
     """What the baselines share: the rows learned from, and the rows with a residual.
 
@@ -111,6 +122,58 @@ class Baseline(LearnedDetector):
     def _choices(self) -> tuple[str, ...]:
         """Return sentences about what was chosen in learning."""
         return ()
+
+    def forecast(self, hold_s: Floats | None = None) -> LinearForecast | None:
+        """Return what it expects as numbers; None if it is none of the linear forms.
+
+        Parameters
+        ----------
+        hold_s : array of shape (n_channels,), optional
+            For how long a reading of each channel is held; by default not at all.
+        """
+        rows, kind = self.settings, self._form()
+        if (
+            kind is None
+            or rows.every > 1
+            or rows.clip is not None
+            or rows.round_raw
+            or rows.cross_gaps
+            or (rows.missing, rows.test_scaling) != ("hold", "train")
+        ):
+            return None
+        known, p = self.preprocessing, len(self.preprocessing.kept)
+        covariance = getattr(self, "covariance", None)
+        memory = getattr(self, "memory", None)
+        numbers = {
+            "mean": np.zeros(p),
+            "unit": np.ones(p),
+            "intercept": np.zeros(p),
+            "weights": np.empty((0, p, p)),
+            "loadings": np.empty((p, 0)),
+        } | {
+            name: np.asarray(getattr(self, own))
+            for name, own in _FORECAST.items()
+            if hasattr(self, own)
+        }
+        tags = tuple(self.channels or ())
+        return LinearForecast(
+            kind=kind,
+            tags=tags,
+            kept=known.kept,
+            offset=known.scaling.offset,
+            scale=known.scaling.scale,
+            means=known.means,
+            hold_s=np.zeros(len(tags)) if hold_s is None else hold_s,
+            looks_at=self.looks_at,
+            memory=0 if memory is None else memory(),
+            covariance=np.empty((0, 0)) if covariance is None else covariance,
+            ridge=0.0 if covariance is None else _RIDGE,
+            **numbers,
+        )
+
+    def _form(self) -> ForecastKind | None:
+        """Return which linear form its residuals have, if any."""
+        return None
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
@@ -185,6 +248,9 @@ class TrainingMean(Baseline):
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
+
+    def _form(self) -> ForecastKind:
+        return ForecastKind.MEAN
 
 
 class LastValue(Baseline):
@@ -265,6 +331,9 @@ class PCAReconstruction(Baseline):
             residuals[start : start + len(chunk)] = standard * self.deviation
             start += len(chunk)
         return residuals
+
+    def _form(self) -> ForecastKind:
+        return ForecastKind.COMPONENTS
 
     def _choices(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
@@ -502,6 +571,9 @@ class VectorAutoregression(Baseline):
                 values[part] - self.mean - expected * self.deviation
             )
         return residuals
+
+    def _form(self) -> ForecastKind:
+        return ForecastKind.LAGS
 
     def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.order == 1 else f"{self.order} rows"

@@ -55,6 +55,9 @@ MOST_IN_SMALL_PRODUCT, SMALL_PRODUCT_ROWS = 62, 256
 # A score that should not be negative may be, by this share of the largest, by rounding.
 ROUNDING = 1e-9
 SCORE_SPACE = "score"
+# Channels named for a row, each with at least this share of its energy.
+MOST_LEADING = 3
+LEAST_PART = 0.1
 
 
 class BlockWatch(Protocol):
@@ -176,6 +179,24 @@ def energy_parts(rows: Residuals, reference: Reference) -> Floats:
     """Return the part of the energy of rows in memory that each channel carries."""
     centered = rows - reference.mean
     return np.asarray(0.5 * centered * (centered @ reference.precision))
+
+
+def leading_channels(
+    rows: Residuals, reference: Reference, channels: Sequence[str]
+) -> list[tuple[str, ...]]:
+    """Return the channels that carry most of the energy of each row.
+
+    At most `MOST_LEADING`, the strongest first; beyond the first only those that carry
+    at least `LEAST_PART` of what all carry.
+    """
+    found = []
+    for part in energy_parts(rows, reference):
+        carried = np.maximum(part, 0.0)
+        order = np.argsort(-carried, kind="stable")[:MOST_LEADING].tolist()
+        least = LEAST_PART * float(carried.sum())
+        named = [j for k, j in enumerate(order) if not k or carried[j] >= least]
+        found.append(tuple(channels[j] for j in named))
+    return found
 
 
 def _rows_for(residuals: object, reference: Reference) -> Rows:

@@ -35,6 +35,7 @@ from sightline.operation.alarms import (
     State,
 )
 from sightline.operation.watch_state import DAMAGE, WatchState
+from sightline.tables.lists import EpisodeDecision
 from sightline.text import csv_cell, did_you_mean, duration, legible, plural, span_s
 
 SETTINGS: Final = "watch.toml"
@@ -43,7 +44,16 @@ TABLE: Final = "alarms.csv"
 INCIDENTS: Final = "incidents.csv"
 # A command for a line of the log may take so long.
 HOOK_S: Final = 10.0
-_MARK: Final = "# Alarms with the verdict real. Written by sightline: edit a copy."
+_MARK: Final = "# Alarms with a verdict. Written by sightline: edit a copy."
+# And of earlier versions.
+_MARKS: Final = (_MARK, "# Alarms with the verdict real.")
+# What a verdict decides about the rows of an alarm.
+_DECISIONS: Final = {
+    AlarmVerdict.REAL: EpisodeDecision.INCIDENT,
+    AlarmVerdict.FALSE: EpisodeDecision.NORMAL,
+    AlarmVerdict.MAINTENANCE: EpisodeDecision.UNKNOWN,
+    AlarmVerdict.UNKNOWN: EpisodeDecision.UNKNOWN,
+}
 _COLUMNS: Final = (
     *("id", "time", "source", "kind", "priority", "state", "acknowledged", "text"),
     *("tags", "start", "end", "duration_s", "by", "until"),
@@ -210,32 +220,41 @@ def _seconds(line: Mapping[str, str | None]) -> str:
 
 
 def write_incidents(store: WatchState, zone: str | None, path: Path) -> None:
-    """Write the list of alarms that a person called real, if there is one.
+    """Write what persons called alarms, as a reviewed list, if there is any.
+
+    What is real is an incident. Alarms of the rule that are false are normal, and of
+    others (maintenance) it is not known what their rows are.
 
     Raises
     ------
     FileError
         If another file of that name is there: nothing of a person is overwritten.
     """
-    real = [one for one in store.alarms() if one.verdict is AlarmVerdict.REAL]
+    judged = [
+        (one, _DECISIONS[one.verdict])
+        for one in store.alarms()
+        if one.verdict is not None
+        and (one.verdict is AlarmVerdict.REAL or one.kind is AlarmKind.ANOMALY)
+    ]
     is_ours = False
     if path.exists():
         with reading(path):
-            is_ours = path.read_text("utf-8", "replace").startswith(_MARK)
-        if real and not is_ours:
+            is_ours = path.read_text("utf-8", "replace").startswith(_MARKS)
+        if judged and not is_ours:
             raise FileError(
-                f"{path}: is a list of your own, so the alarms with the verdict real "
-                "cannot be written there: rename it."
+                f"{path}: is a list of your own, so the alarms with a verdict cannot "
+                "be written there: rename it."
             )
-    if not real and not is_ours:
+    if not judged and not is_ours:
         return
     out = io.StringIO(f"{_MARK}\n")
     out.seek(0, io.SEEK_END)
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["id", "start", "end", "tags", "note"])
-    for one in real:
+    writer.writerow(["id", "start", "end", "tags", "decision", "note"])
+    for one, decision in judged:
         end = "" if one.end is None else iso_stamp(one.end, zone)
-        cells = [one.id, iso_stamp(one.start, zone), end, ";".join(one.tags), one.note]
+        tags = ";".join(one.tags)
+        cells = [one.id, iso_stamp(one.start, zone), end, tags, decision, one.note]
         writer.writerow([csv_cell(cell) for cell in cells])
     with staged_file(path) as partial:
         partial.write_text(out.getvalue(), encoding="utf-8")

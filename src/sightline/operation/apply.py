@@ -27,9 +27,7 @@ from sightline.operation.telemetry import (
     check_names,
     check_step,
     detector_of,
-    export_settings,
-    exports_in,
-    read_exports,
+    read_telemetry,
     rule_rows,
 )
 from sightline.progress import Progress, silent
@@ -45,14 +43,11 @@ from sightline.rules.making import MadeRule
 from sightline.rules.normal import CalmChannel, calm_channels, raw_rows, stream_digest
 from sightline.rules.rule import RuleRun
 from sightline.rules.scoring import score
-from sightline.storage import read_stream
+from sightline.storage import is_stream, read_stream
 from sightline.storage.frames import check_table_file, read_numbers
-from sightline.storage.ipal import state_file
-from sightline.storage.metadata import is_npz
 from sightline.tables.cells import columns_called
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT, read_table
-from sightline.testbeds.own_plant import read_folder
 from sightline.text import names
 
 # Leading tags of an alarm that are named.
@@ -140,14 +135,7 @@ def open_record(
         If channels or step are not those of the rule.
     """
     with naming(source):
-        is_stream = is_npz(source) or (
-            source.is_dir()
-            and any(
-                (source / part).is_dir() or state_file(source, part)
-                for part in ("train", "test")
-            )
-        )
-        if is_stream:
+        if is_stream(source):
             return _from_stream(source, made)
         if source.is_dir():
             return _from_folder(source, made, rule_path, detector, progress)
@@ -248,14 +236,7 @@ def _from_folder(
 ) -> ResidualRecord:
     """Return the rows of a plant's test, or of all tables of telemetry in a folder."""
     detector = detector_of(made, rule_path, detector_path)
-    tables = exports_in(folder)
-    stems = {path.stem.lower() for path in tables}
-    if {"train", "test"} <= stems:
-        plant = read_folder(folder, progress=progress)
-        recording, notices = plant.test, plant.notices
-    else:
-        settings = export_settings(folder, made)
-        recording, notices = read_exports(tables, made, detector, settings)
+    recording, notices = read_telemetry([folder], made, detector, progress=progress)
     rows = rule_rows(recording, made, detector, progress=progress)
     slop_s = recording.label_slop_s
     if slop_s is None and made.origin is not None:

@@ -37,6 +37,7 @@ from sightline.data.validity import (
 )
 from sightline.data.zones import stamp
 from sightline.detectors import LearnedDetector, load_detector
+from sightline.detectors.baselines import Baseline
 from sightline.errors import FileError, StreamError
 from sightline.export import ExportedRows, export_rows
 from sightline.files import reading
@@ -47,6 +48,7 @@ from sightline.rules.making import MadeRule
 from sightline.rules.normal import Telemetry
 from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
+from sightline.testbeds.own_plant import read_folder
 from sightline.testbeds.own_plant.exports import raw_readings
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import StateWords, open_source
@@ -102,6 +104,23 @@ def detector_of(
     return load_detector(path)
 
 
+def with_forecast(made: MadeRule, detector: LearnedDetector) -> MadeRule:
+    """Return a rule with the forecast of its detector, where that is a linear one.
+
+    It has none where rows of the rule are made of several measured ones.
+    """
+    known = telemetry_of(made)
+    tags = tuple(detector.channels or ())
+    hold_s = np.array([known.holds.get(tag, HOLD_S) for tag in tags])
+    found = None
+    if isinstance(detector, Baseline) and known.step_s == made.rule.step_s:
+        found = detector.forecast(hold_s)
+    channels = [channel.name for channel in made.rule.channels]
+    if found is None or [found.tags[k] for k in found.kept] != channels:
+        return made
+    return replace(made, forecast=found)
+
+
 def exports_in(folder: Path) -> list[Path]:
     """Return the tables of rows in a folder by name, without lists and hidden files."""
     with reading(folder):
@@ -120,6 +139,37 @@ def export_settings(folder: Path, made: MadeRule) -> PlantSettings:
     settings = read_settings(folder / "plant.toml")
     zone = None if made.origin is None else made.origin.timezone
     return replace(settings, timezone=settings.timezone or zone)
+
+
+def read_telemetry(
+    sources: Sequence[Path],
+    made: MadeRule,
+    detector: LearnedDetector,
+    *,
+    progress: Progress = silent,
+) -> tuple[Recording, tuple[str, ...]]:
+    """Return what a plant measured as one recording, and notices.
+
+    Parameters
+    ----------
+    sources : sequence of Path
+        Tables of telemetry, and folders of them; of the folder of a plant, its test.
+    made, detector : MadeRule, LearnedDetector
+        The rule and its detector.
+    progress : callable, optional
+        Called with a `Step`.
+    """
+    tables: list[Path] = []
+    for source in sources:
+        inside = exports_in(source) if source.is_dir() else [source]
+        if {"train", "test"} <= {path.stem.lower() for path in inside}:
+            if len(sources) > 1:
+                raise FileError(f"{source}: is a plant's folder: give it alone.")
+            plant = read_folder(source, progress=progress)
+            return plant.test, plant.notices
+        tables += inside
+    folder = next((path.parent for path in tables), Path())
+    return read_exports(tables, made, detector, export_settings(folder, made))
 
 
 def read_exports(

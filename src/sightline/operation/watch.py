@@ -265,6 +265,7 @@ def watch_folder(
                 watch = _WatchRun(
                     store, made, model, folder, own, settle_s, digests, progress
                 )
+                watch.places["rule_path"] = str(path.resolve())
                 watch.begin(out.resolve())
                 watch.read_new()
                 return watch.report(out, on_alarm, csv)
@@ -298,6 +299,7 @@ class _WatchRun:
         self.store, self.made, self.model = store, made, model
         self.folder, self.settle_s, self.progress = folder, settle_s, progress
         self.own, self.digests = own, digests
+        self.places = {"folder": str(folder.resolve())}
         self.settings = export_settings(folder, made)
         self.notices: list[str] = []
         self.fates: dict[str, Fate] = {}
@@ -350,7 +352,7 @@ class _WatchRun:
             )
             if is_new:
                 self._begin_rule(known)
-            self.store.set_about(wanted | {"out": str(out)})
+            self.store.set_about(wanted | {"out": str(out), **self.places})
             if is_new or "rules" not in known:
                 self._list_rule(known)
             self._put_zone()

@@ -402,14 +402,14 @@ class Week:
         elif self.kept is Kept.BROKEN:
             found.append(
                 "The promise is broken: there are more alarms than it allows. Look at "
-                "the drift of the tags below; `sightline commission --calm` on later "
-                "attack-free rows makes a new limit."
+                "the drift of the tags below; `sightline recommission` makes a new "
+                "limit from the last days, and says whether it is better."
             )
         elif self.kept is Kept.UNUSED:
             found.append(
                 "There are fewer alarms than promised, so the limit is higher than "
-                "this plant needs: `sightline commission --calm` on later attack-free "
-                "rows makes a lower one."
+                "this plant needs: `sightline recommission` makes one from the last "
+                "days."
             )
         budget = self.rule.budget
         if budget is not None and load.share_of_time > MUCH_TIME * budget.share:

@@ -29,7 +29,12 @@ from sightline.rules.choose import (
     is_over,
     load_words,
 )
-from sightline.rules.judging import ChoiceOutcome, CommissioningFacts, RuleOutcome
+from sightline.rules.judging import (
+    ChoiceOutcome,
+    CommissioningFacts,
+    RuleOutcome,
+    SetAction,
+)
 from sightline.show.evaluations import (
     OWN,
     P99,
@@ -148,7 +153,7 @@ class Advised:
         Why, where there is no table of rules.
     rules : tuple of (str, str, RuleOutcome)
         The rule in use, and the one that is compared with it: role ("now", "instead",
-        "compared"), name and outcome.
+        "added", "compared"), name and outcome.
     basis, caveat : str
         On which rows; what speaks against trusting it.
     command : str
@@ -179,17 +184,8 @@ def advised(entry: Entry) -> Advised:
             why = "Evaluate again with a budget of false alarms (--budget 6/day,1%)."
         return Advised(heading=heading, text=f"{why} {withheld}".strip())
     present, chosen = facts.present[-1], facts.row(facts.chosen)
-    words, choice = PRESENT_WORDS[present.name], facts.choice
-    heading, is_advised = f"Rules for {entry.label}", False
-    if choice is not None:
-        is_advised = choice.outcome is ChoiceOutcome.TAKE
-        heading = {
-            ChoiceOutcome.TAKE: f"Take rule {chosen.name!r} for {entry.label}",
-            ChoiceOutcome.CONDITIONS: f"Take rule {chosen.name!r} for {entry.label}, "
-            "with conditions",
-            ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
-            ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
-        }[choice.outcome]
+    words = PRESENT_WORDS[present.name]
+    heading, role = _what_to_do(entry, facts, words)
     if not facts.judged_days:
         return Advised(heading=heading, text=rule_advice(evaluation))
     caveats = [withheld]
@@ -207,13 +203,37 @@ def advised(entry: Entry) -> Advised:
         text=rule_advice(evaluation),
         rules=(
             ("now", words.removeprefix("the "), present),
-            ("instead" if is_advised else "compared", f"rule {chosen.name!r}", chosen),
+            (role, f"rule {chosen.name!r}", chosen),
         ),
         basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
         f"{facts.later_days}{later}.",
         caveat=" ".join(filter(None, caveats)),
-        command=commission_command(entry) if is_advised else "",
+        command=commission_command(entry) if role != "compared" else "",
     )
+
+
+def _what_to_do(
+    entry: Entry, facts: CommissioningFacts, in_use: str
+) -> tuple[str, str]:
+    """Return the decision as a heading, and the role of the chosen rule in it."""
+    if facts.choice is None:
+        return f"Rules for {entry.label}", "compared"
+    outcome, in_set = facts.choice.outcome, facts.set_choice
+    if not outcome.has_rule:
+        return {
+            ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
+            ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
+        }[outcome], "compared"
+    action = SetAction.REPLACE if in_set is None else in_set.action
+    if action is SetAction.KEEP:
+        return f"Keep {in_use} for {entry.label}", "compared"
+    verb, role = "Take", "instead"
+    if action is SetAction.ADD:
+        verb, role = "Add", "added"
+    heading = f"{verb} rule {facts.chosen!r} for {entry.label}"
+    if outcome is ChoiceOutcome.TAKE:
+        return heading, role
+    return f"{heading}, with conditions", "compared"
 
 
 def commission_command(entry: Entry) -> str:

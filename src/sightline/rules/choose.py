@@ -13,23 +13,35 @@ import numpy as np
 
 from sightline.audit.record import audit_in
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.row_tables import JoinedRows, gather_rows
+from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
+from sightline.energy.energy import leading_channels
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
 from sightline.rules.judging import (
+    IN_USE,
     ChoiceOutcome,
     CommissioningFacts,
     JudgedRows,
     RuleChoice,
     RuleLine,
     RuleOutcome,
+    SetAction,
     SetAside,
+    SetChoice,
     run_family,
 )
-from sightline.rules.limits import LEAST_ALARMS, MOST_SWING, SWING, Budget, clusters_of
+from sightline.rules.limits import LEAST_ALARMS, SWING, Budget, clusters_of
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.rule import LinearView, Memory, Rule, View
-from sightline.text import duration, mean_count, number, per_day, plural, share
+from sightline.text import (
+    duration,
+    mean_count,
+    names,
+    number,
+    per_day,
+    plural,
+    share,
+)
 
 # Fewer alarms than this support no rate: they are counted.
 FEW: int = 10
@@ -54,6 +66,8 @@ FAR: Final = 5.0
 # unless such episodes hold more than this share of the rows: then nothing is left out.
 MOST_FAR: Final = 0.05
 ROUNDS: Final = 3
+# So much more time around attacks must not decide.
+GUARD_S: Final = 60.0
 # Leaving episodes out is a question to people if a limit moves by more than this.
 MOVES: Final = 1.2
 # Sight: steps of this length, at so many places, each with so many rows before it.
@@ -62,7 +76,17 @@ N_PLACES: Final = 40
 ROWS_BEFORE: Final = 90
 # Within this factor of a tag's range sight falls from 1 to 0, in logarithms.
 SIGHT_RANGE: Final = 100.0
-PRESENT_WORDS = {"p99": "the p99 rule", "own": "your own rule"}
+# A rule in use costs too much at so many budgets.
+MOST_COST: Final = 2.0
+# What a rule catches is chance above this p-value.
+BY_CHANCE: Final = 0.05
+# Attacks that are named before the rest is counted.
+MOST_NAMED: Final = 8
+PRESENT_WORDS = {
+    "p99": "the p99 rule",
+    "own": "your own rule",
+    IN_USE: "the rule in use",
+}
 
 
 def load_words(load: AlarmLoad) -> str:
@@ -134,8 +158,8 @@ def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
 
 def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
     """Return whether alarms cost more than twice the budget, by count or by time."""
-    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
-    return is_many or load.share_of_time > 2 * budget.share
+    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
+    return is_many or load.share_of_time > MOST_COST * budget.share
 
 
 # --- Unexplained episodes -------------------------------------------------------------
@@ -145,6 +169,7 @@ def far_outside(maker: RuleMaker) -> list[SetAside]:
     """Return the episodes among commissioning rows that peak far above a limit.
 
     The limit is that of each member without memory; a handful of peaks does not set it.
+    What somebody reviewed and called normal is no such episode.
     """
     fitting, found = maker.fitting, np.zeros(maker.fitting.period.n_rows)
     for k, member in enumerate(fitting.members):
@@ -157,9 +182,18 @@ def far_outside(maker: RuleMaker) -> list[SetAside]:
     if not len(places):
         return []
     starts, lasts = clusters_of(places, fitting.period.breaks, maker.delays.off)
-    return [
-        SetAside(start=start, stop=last + 1, peak=float(found[start : last + 1].max()))
+    normal = np.append(0, np.cumsum(fitting.period.normal))
+    spans = [
+        (start, last + 1)
         for start, last in zip(starts.tolist(), lasts.tolist(), strict=True)
+        if normal[last + 1] == normal[start]
+    ]
+    peaks = [start + int(np.argmax(found[start:stop])) for start, stop in spans]
+    rows = gather_rows(fitting.period.rows, np.array(peaks, np.int64))
+    tags = leading_channels(rows, fitting.normal.reference, fitting.normal.names)
+    return [
+        SetAside(start=start, stop=stop, peak=float(found[peak]), tags=leading)
+        for (start, stop), peak, leading in zip(spans, peaks, tags, strict=True)
     ]
 
 
@@ -224,11 +258,9 @@ def _later_loads(
         breaks=period.breaks,
         step_s=period.step_s,
     )
-    tables = tuple(table.rows for table in period.tables)
     own = [table.score for table in period.tables if table.score is not None]
-    score = np.concatenate(own) if len(own) == len(tables) else None
-    rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
-    runs = run_family(maker.family, rules, rows, judged, score)
+    score = np.concatenate(own) if len(own) == len(period.tables) else None
+    runs = run_family(maker.family, rules, period.rows, judged, score)
     day = (np.arange(period.n_rows) * period.step_s // DAY_S).astype(np.int64)
     # Of rows longer than a day not every day has one.
     day = np.unique(day, return_inverse=True)[1]
@@ -383,18 +415,24 @@ def places_of(period: AttackFreePeriod) -> Floats:
 
 
 def lines_of(
-    stream: ResidualStream,
+    ranges: Floats,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
     limits_with: Mapping[str, float],
+    limits_guarded: Mapping[str, float] | None = None,
 ) -> tuple[RuleLine, ...]:
-    """Return what speaks for each rule; the detector's own score is never chosen."""
+    """Return what speaks for each rule; the detector's own score is never chosen.
+
+    `ranges` are those of the tags (`ranges_of`); `limits_guarded` the limits without
+    `GUARD_S` around attacks, where these hold rows that are used.
+    """
     names = [name for name, made in rules.items() if not made.rule.needs_score]
     chances = chances_kept(maker, names)
-    places, ranges = places_of(maker.fitting.period), ranges_of(stream)
+    places = places_of(maker.fitting.period)
     lines = []
     for name in names:
         made = rules[name]
+        ratio = made.rule.limit / (limits_guarded or {}).get(name, made.rule.limit)
         sight, step = sight_of(made.rule, maker.fitting, places, ranges)
         lines.append(
             RuleLine(
@@ -405,6 +443,7 @@ def lines_of(
                 sight=sight,
                 step=min(step, 1e12),
                 swing=min(made.limit.swing or 1.0, 1e12),
+                guard=min(max(ratio, 1 / ratio), 1e12),
             )
         )
     return tuple(lines)
@@ -435,7 +474,7 @@ def choose_rule(
     """
     least = min(line.step for line in lines)
     fit = [line for line in lines if line.sight > 0 and least <= MOST_STEP]
-    firm = [line for line in fit if line.swing <= MOST_SWING]
+    firm = [line for line in fit if line.is_firm]
     best = _best(firm or fit or lines)
 
     def choice(outcome: ChoiceOutcome, sentence: str) -> RuleChoice:
@@ -469,13 +508,7 @@ def choose_rule(
             f"{share(far_share, 1)} of the time. Look at them first.",
         )
     if not firm:
-        low, high = (f"{number(end * budget.per_day)}" for end in SWING)
-        return choice(
-            ChoiceOutcome.REVIEW_FIRST,
-            f"A few peaks decide: between {low} and {high} alarms a day the limit of "
-            f"{best.name!r} changes {best.swing:.3g}-fold. Look at the strongest "
-            "episodes first.",
-        )
+        return choice(ChoiceOutcome.REVIEW_FIRST, _why_not_firm(best, budget))
     moves = 1.0 if best.limit_with is None else best.limit_with / best.limit
     if best.name == USUAL:
         moves = moves**0.5  # an energy is a square
@@ -504,6 +537,22 @@ def choose_rule(
     )
 
 
+def _why_not_firm(line: RuleLine, budget: Budget) -> str:
+    """Return on what the limit of a rule hangs."""
+    if line.guard > line.swing:
+        return (
+            f"The labels decide: if {GUARD_S:.0f} s more before and after each attack "
+            f"are left out, the limit of {line.name!r} changes {line.guard:.3g}-fold. "
+            "Check when attacks begin and end, or state the slop of their labels."
+        )
+    low, high = (f"{number(end * budget.per_day)}" for end in SWING)
+    return (
+        f"A few peaks decide: between {low} and {high} alarms a day the limit of "
+        f"{line.name!r} changes {line.swing:.3g}-fold. Look at the strongest episodes "
+        "first."
+    )
+
+
 def after_later_rows(
     choice: RuleChoice, outcome: RuleOutcome, budget: Budget
 ) -> RuleChoice:
@@ -512,9 +561,9 @@ def after_later_rows(
     Later rows choose no rule; they may only speak against the one that was chosen.
     """
     load = outcome.load
-    is_many = (load.alarms_per_day or 0.0) > 2 * budget.per_day
     if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
+    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
     why = "the plant has changed: set the limit again on newer attack-free rows"
     if not is_many:
         why = "some alarms stand, as where the plant has not come back after an attack"
@@ -524,6 +573,118 @@ def after_later_rows(
         sentence=f"{choice.sentence} But on later rows it costs more than twice the "
         f"budget, {load_words(load)}: {why}.",
     )
+
+
+def choose_set(
+    present: RuleOutcome,
+    chosen: RuleOutcome,
+    together: AlarmLoad,
+    budget: Budget,
+    steps: tuple[float, float] | None = None,
+) -> SetChoice:
+    """Return whether to keep the rule in use, to add the chosen one, or to replace it.
+
+    It is replaced if nothing that it catches is lost, and something is gained or saved,
+    or smaller steps are seen; else the chosen one is added if it gains something and
+    both together cost at most `MOST_COST` budgets. A rule in use that costs more, or
+    catches no more than chance, gives way all the same, and what is lost is said first.
+
+    Parameters
+    ----------
+    present, chosen : RuleOutcome
+        The rule in use and the chosen one, on the same rows.
+    together : AlarmLoad
+        What both cost together.
+    budget : Budget
+        Alarms a day and share of time.
+    steps : pair of float, optional
+        The smallest lasting step that the rule in use and the chosen one see.
+    """
+    before, after = present.attacks.which, chosen.attacks.which
+    lost = tuple(one for one in before if one not in after)
+    gained = tuple(one for one in after if one not in before)
+    costs = [
+        ((load.alarms_per_day or 0.0), load.share_of_time)
+        for load in (present.load, chosen.load)
+    ]
+    saves = costs[0] != costs[1] and all(b <= a for a, b in zip(*costs, strict=True))
+    fits = [not is_far_over(load, budget) for load in (present.load, chosen.load)]
+    words, name = PRESENT_WORDS[present.name], f"rule {chosen.name!r}"
+    is_chance = _is_chance(present) and not _is_chance(chosen)
+    ratio = 1.0 if steps is None else steps[1] / max(steps[0], 1e-12)
+    action, sees = SetAction.KEEP, gained or not fits[0] or ratio < 1 / MOVES
+    if not lost and (saves or (fits[1] and sees)):
+        action = SetAction.REPLACE
+        what = f"nothing that is caught now is lost{_also(' and', gained, 'gained')}"
+        if not chosen.attacks.n_attacks:
+            what = "no attack is known, so nothing says what would be lost"
+        sentence = f"Replace {words} by {name}: {what}."
+    elif gained and not is_far_over(together, budget) and not is_chance:
+        action = SetAction.ADD
+        alone = f" alone it would lose {_attacks(lost)}, and" if lost else ""
+        n_caught = chosen.attacks.caught + len(lost)
+        sentence = (
+            f"Add {name} to {words}:{alone} it gains {_attacks(gained)}; both together "
+            f"catch {n_caught} of {plural(chosen.attacks.n_attacks, 'attack')} at "
+            f"{load_words(together)}."
+        )
+    elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
+        action = SetAction.REPLACE
+        why = f"it makes {load_words(present.load)}, more than {MOST_COST:.0f} budgets"
+        if is_chance:
+            why = f"it catches no more than chance, {caught_words(present.attacks)}"
+        sentence = (
+            f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
+            f"replace {words} by {name} all the same, for {why}."
+        )
+    else:
+        why = _why_kept(chosen, lost, gained, together)
+        sentence = f"Keep {words} rather than {name}: {why}."
+    if steps is not None and not 1 / MOVES <= ratio <= MOVES:
+        sentence += (
+            f" The smallest lasting step that {name} sees is {steps[1]:.3g} spreads, "
+            f"that of {words} {steps[0]:.3g}."
+        )
+    return SetChoice(
+        action=action, lost=lost, gained=gained, together=together, sentence=sentence
+    )
+
+
+def _is_chance(outcome: RuleOutcome) -> bool:
+    """Return whether a rule catches no more than chance."""
+    p_value = outcome.attacks.p_value
+    return p_value is not None and p_value > BY_CHANCE
+
+
+def _why_kept(
+    chosen: RuleOutcome,
+    lost: Sequence[str],
+    gained: Sequence[str],
+    together: AlarmLoad,
+) -> str:
+    """Return why the rule in use is kept."""
+    if lost and gained:
+        return (
+            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
+            f"together make {load_words(together)}, more than {MOST_COST:.0f} budgets"
+        )
+    if lost:
+        return f"it would lose {_attacks(lost)} and gain nothing"
+    if gained:
+        return f"to gain {_attacks(gained)} it makes {load_words(chosen.load)}"
+    if not chosen.attacks.n_attacks:
+        return "no attack is known, and it would save nothing"
+    return "it would catch the same and save nothing"
+
+
+def _attacks(ids: Sequence[str]) -> str:
+    """Return attacks by their names."""
+    return f"{'attack' if len(ids) == 1 else 'attacks'} {names(list(ids), MOST_NAMED)}"
+
+
+def _also(link: str, ids: Sequence[str], done: str) -> str:
+    verb = "is" if len(ids) == 1 else "are"
+    return f"{link} {_attacks(ids)} {verb} {done}" if ids else ""
 
 
 def _best(lines: Sequence[RuleLine]) -> RuleLine:
@@ -544,6 +705,9 @@ def advice(facts: CommissioningFacts) -> str:
     present, chosen = facts.present[-1], facts.row(facts.chosen)
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
+    in_set = facts.set_choice
+    if in_set and in_set.action is SetAction.KEEP and facts.choice is not None:
+        parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
         return " ".join([*parts, "No later rows were left to judge it on."])
     words = PRESENT_WORDS[present.name]
@@ -552,6 +716,8 @@ def advice(facts: CommissioningFacts) -> str:
         f"{load_words(chosen.load)}{_caught(chosen)}; {words} makes "
         f"{load_words(present.load)}{_caught(present)}."
     )
+    if in_set and in_set.sentence not in parts:
+        parts.append(in_set.sentence)
     return " ".join(parts)
 
 

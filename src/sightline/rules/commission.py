@@ -14,7 +14,7 @@ import numpy as np
 from sightline.data.arrays import Bools
 from sightline.data.record_parts import outside
 from sightline.data.recording import seconds
-from sightline.data.row_tables import JoinedRows, kept_rows, make_calls
+from sightline.data.row_tables import kept_rows, make_calls
 from sightline.data.segments import run_bounds
 from sightline.data.stream import ResidualStream
 from sightline.energy.attack_free import attack_free_before
@@ -23,13 +23,16 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import MOST_PER_DAY, Delays, Episodes
 from sightline.parallel import threads
 from sightline.rules.choose import (
+    GUARD_S,
     MOST_FAR,
     ROUNDS,
     advice,
     after_later_rows,
     choose_rule,
+    choose_set,
     far_outside,
     lines_of,
+    ranges_of,
     rows_of,
 )
 from sightline.rules.judging import (
@@ -39,7 +42,9 @@ from sightline.rules.judging import (
     Kept,
     RuleOutcome,
     SetAside,
+    cost_together,
     curve_of,
+    judge_in_use,
     judge_present,
     judge_rule,
     limit_in_hindsight,
@@ -68,7 +73,7 @@ from sightline.rules.normal import (
     raw_rows,
     refitted,
 )
-from sightline.rules.rule import RuleRun
+from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
 from sightline.text import counted, names, plural
@@ -215,6 +220,9 @@ def part_of_test(
         score=None if stream.score is None else stream.score[is_used],
         n_attacks=n_attacks,
         ends=ends,
+        normal=stream.reviewed_normal[is_used],
+        index=used,
+        clock=stream.test_time,
     )
 
 
@@ -361,6 +369,9 @@ class CommissionSettings:
         reference fitted on commissioning rows, the detector's own score with a limit
         for the budget, rules without the one channel that makes most false alarms, and
         a mask after changes of state.
+    keep : Rule, optional
+        The rule in use, of the same channels: it is judged on the same rows, and the
+        decision says whether to keep it, to add the chosen rule, or to replace it.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -375,6 +386,7 @@ class CommissionSettings:
     within: int = 1
     train: bool = False
     with_repairs: bool = False
+    keep: Rule | None = None
 
 
 def commission(
@@ -391,6 +403,7 @@ def commission(
     on: int = 1,
     within: int = 1,
     train: bool = False,
+    keep: Rule | None = None,
     jobs: int | None = None,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
@@ -423,6 +436,9 @@ def commission(
     train : bool
         Whether the rows that the detector was fitted on commission too. They are
         quieter than later rows, so limits become lower.
+    keep : Rule, optional
+        The rule in use: the decision says whether to keep it, to add the chosen rule,
+        or to replace it, and which attacks are lost and gained.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -459,6 +475,7 @@ def commission(
         on=on,
         within=within,
         train=train,
+        keep=keep,
     )
     if calm is not None:
         if stream.step_s != calm.step_s:
@@ -563,18 +580,17 @@ def _try_repair(
 
 def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     """Make the rules of a family, and judge them."""
-    stream, test, judged = basis.stream, basis.test, basis.judged
+    stream, judged = basis.stream, basis.judged
     normal = replace(basis.normal, without=frozenset(settings.without))
     basis = replace(basis, normal=normal)
-    family = settings.family
-    if family is None:
-        family = default_rules(normal.has_stages, normal.is_one_sided)
+    usual = default_rules(normal.has_stages, normal.is_one_sided)
+    family = usual if settings.family is None else settings.family
     wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
     maker, uses_calibration = _maker(basis, wanted, settings)
     everything, limits_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
     if settings.choose is None and not basis.parts:
-        maker, episodes, far_share = _without_episodes(maker)
+        maker, episodes, far_share = without_episodes(maker)
     if maker is not everything:
         limits_with = {name: everything.make(name).rule.limit for name in wanted}
     calm = maker.fitting.period
@@ -582,27 +598,23 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     choice, chosen = None, settings.choose
     if chosen is None:
         candidates = {name: rules[name] for name in family}
-        lines = lines_of(stream, maker, candidates, limits_with)
+        guarded = _limits_guarded(basis, maker, family)
+        ranges = ranges_of(stream)
+        lines = lines_of(ranges, maker, candidates, limits_with, guarded)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
         chosen = choice.rule
     del maker.fitting.traces
     runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
-    table, curves, alarms = _judged(stream, maker, rules, judged, runs)
+    table, curves, alarms, in_alarm = _judged(stream, maker, rules, judged, runs)
     if choice is not None:
         row = next(row for row in table if row.name == chosen)
         choice = after_later_rows(choice, row, settings.budget)
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
-    if episodes:
-        notes.append(
-            f"{counted(len(episodes), 'unexplained episode', 'was', 'were')} left out "
-            "of the commissioning rows."
-        )
-    present = [judge_present("p99", test.alarms[basis.split :], judged, test.threshold)]
-    if test.own_alarms is not None:
-        own = test.own_alarms[basis.split :]
-        present.append(judge_present("own", own, judged))
+    if episodes and not far_share:
+        notes.append(f"{left_out_words(len(episodes))} of the commissioning rows.")
+    present, in_use = _present(basis, settings)
     facts = CommissioningFacts(
         budget=str(settings.budget),
         chosen=chosen,
@@ -612,12 +624,17 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         n_attacks=len(judged.attacks),
         uses_calibration=uses_calibration,
         table=table,
-        present=tuple(present),
+        present=present,
         curves=curves,
         notes=tuple(notes),
         choice=choice,
-        is_labelled=bool(test.attacks),
+        is_labelled=bool(basis.test.attacks),
     )
+    if judged.days and (choice is None or choice.outcome.has_rule):
+        together = cost_together(in_use, in_alarm[chosen], judged)
+        rows = present[-1], facts.row(chosen)
+        in_set = choose_set(*rows, together, settings.budget)
+        facts = replace(facts, set_choice=in_set)
     ends = calm.tables[-1].ends  # of the rows of the test that are used
     if basis.elsewhere is None and ends and stream.test_time is not None:
         # Rows after the split are judged.
@@ -631,12 +648,72 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     )
 
 
+def _present(
+    basis: Basis, settings: CommissionSettings
+) -> tuple[tuple[RuleOutcome, ...], Bools]:
+    """Return how rules in use did, and which judged rows are in alarm by the last."""
+    stream, test, judged, rule = basis.stream, basis.test, basis.judged, settings.keep
+    in_alarm = test.alarms[basis.split :]
+    found = [judge_present("p99", in_alarm, judged, test.threshold)]
+    if test.own_alarms is not None:
+        in_alarm = test.own_alarms[basis.split :]
+        found.append(judge_present("own", in_alarm, judged))
+    if rule is not None:
+        if tuple(c.name for c in rule.channels) != tuple(stream.channels):
+            raise StreamError(
+                "The rule in use reads other channels than the stream has: give the "
+                "residuals of the detector that it was made for."
+            )
+        is_later = np.arange(test.n_rows) >= basis.split
+        rows = kept_rows(raw_rows(stream.test), is_later)
+        score = None if stream.score is None else stream.score[basis.split :]
+        run = rule.run(rows, breaks=judged.breaks, score=score)
+        in_alarm = run.episodes.rows | run.standing
+        found.append(judge_in_use(run, judged))
+    return tuple(found), in_alarm
+
+
 def _named(settings: CommissionSettings) -> tuple[str, ...]:
     """Return the rule that a user chose, if any."""
     return () if settings.choose is None else (settings.choose,)
 
 
-def _without_episodes(
+def left_out_words(n_episodes: int) -> str:
+    """Return how many episodes were left out, as the beginning of a sentence."""
+    were = counted(n_episodes, "unexplained episode", "was", "were")
+    return f"{were} left out"
+
+
+def _limits_guarded(
+    basis: Basis, maker: RuleMaker, names: Sequence[str]
+) -> dict[str, float]:
+    """Return limits without `GUARD_S` around attacks; empty if no such row is used."""
+    period, near = maker.fitting.period, np.zeros(basis.test.n_rows, np.bool_)
+    if basis.elsewhere is not None:
+        return {}
+    margin = int(np.ceil(GUARD_S / basis.step_s))
+    for attack in basis.test.attacks:
+        near[max(attack.start - margin, 0) : attack.stop + margin] = True
+    left_out = np.concatenate(
+        [
+            np.zeros(one.rows.n_rows, np.bool_)
+            if one.index is None
+            else near[one.index]
+            for one in period.tables
+        ]
+    )
+    rest = period.without(left_out)
+    if not left_out.any() or maker.budget.per_day * rest.days < LEAST_ALARMS:
+        return {}
+    fitting = maker.fitting
+    members = [member.name for member in fitting.members]
+    again = RuleMaker(
+        Fitting(fitting.normal, members, rest), maker.budget, maker.delays
+    )
+    return {name: again.make(name).rule.limit for name in names}
+
+
+def without_episodes(
     maker: RuleMaker,
 ) -> tuple[RuleMaker, list[SetAside], float]:
     """Return what makes rules without unexplained episodes, these, and their share.
@@ -645,7 +722,7 @@ def _without_episodes(
     a share. Limits are set again after each round, so that what hid behind the
     strongest is seen too.
     """
-    whole, found = maker.fitting.period, []
+    whole, found, far_share = maker.fitting.period, [], 0.0
     numbers = np.arange(whole.n_rows)
     left_out = np.zeros(whole.n_rows, np.bool_)
     first = maker
@@ -661,12 +738,36 @@ def _without_episodes(
             for one in episodes
         ]
         if left_out.mean() > MOST_FAR:
-            return first, [], float(left_out.mean())
+            maker, far_share = first, float(left_out.mean())
+            break
         fitting = maker.fitting
         names = [member.name for member in fitting.members]
         again = Fitting(fitting.normal, names, whole.without(left_out))
         maker = RuleMaker(again, maker.budget, maker.delays)
-    return maker, sorted(found, key=lambda one: one.start), 0.0
+    placed = [_placed(one, whole) for one in sorted(found, key=lambda one: one.start)]
+    return maker, placed, far_share
+
+
+def _placed(one: SetAside, period: AttackFreePeriod) -> SetAside:
+    """Return an episode with its rows in the record that commissions."""
+    (first, begins), (last, _) = map(period.place_of, (one.start, one.stop - 1))
+    if first is None or last is None:
+        return one
+    return replace(one, rows=(first, last + 1), begins=begins)
+
+
+def check_enough(period: AttackFreePeriod, budget: Budget) -> None:
+    """Raise unless a budget allows enough alarms in some rows to set a limit."""
+    if budget.per_day * period.days >= LEAST_ALARMS:
+        return
+    hours = (LEAST_ALARMS / budget.per_day - period.days) * 24
+    least = np.ceil(LEAST_ALARMS / period.days) if period.days else np.inf
+    other = f", or allow at least {least:.0f} alarms a day"
+    raise StreamError(
+        f"{24 * period.days:.1f} attack-free hours are too few to set a limit for "
+        f"{budget}: {hours:.1f} hours are missing"
+        f"{other if least <= MOST_PER_DAY else ''}."
+    )
 
 
 def _maker(
@@ -692,21 +793,10 @@ def _maker(
         period = basis.period(
             with_calibration=with_calibration, with_train=settings.train
         )
-        budget = settings.budget
-        if budget.per_day * period.days < LEAST_ALARMS:
-            hours = (LEAST_ALARMS / budget.per_day - period.days) * 24
-            least = np.ceil(LEAST_ALARMS / period.days) if period.days else np.inf
-            other = f", or allow at least {least:.0f} alarms a day"
-            raise StreamError(
-                f"{24 * period.days:.1f} attack-free hours are too few to set a limit "
-                f"for {budget}: {hours:.1f} hours are missing"
-                f"{other if least <= MOST_PER_DAY else ''}."
-            )
+        check_enough(period, settings.budget)
         normal = basis.normal
         if settings.reference == "commissioning":
-            tables = tuple(table.rows for table in period.tables)
-            rows = tables[0] if len(tables) == 1 else JoinedRows(tables)
-            normal = refitted(normal, rows)
+            normal = refitted(normal, period.rows)
         return RuleMaker(Fitting(normal, members, period), settings.budget, delays)
 
     uses = stream.calibration is not None and elsewhere is None
@@ -726,14 +816,21 @@ def _judged(
     rules: Mapping[str, MadeRule],
     judged: JudgedRows,
     runs: dict[str, RuleRun] | None = None,
-) -> tuple[tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes]]:
-    """Return how every rule did on judged rows, what other limits would do, alarms."""
+) -> tuple[
+    tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes], dict[str, Bools]
+]:
+    """Return how every rule did on judged rows, what other limits would do, alarms.
+
+    The last are the rows in alarm, those included in which what is out of service
+    stands.
+    """
     later = np.arange(stream.test.n_rows) >= judged.first
     runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
-    table, curves, alarms = [], [], {}
+    table, curves, alarms, in_alarm = [], [], {}, {}
     for name, made in rules.items():
         said = runs.pop(name)
         alarms[name] = said.episodes
+        in_alarm[name] = said.episodes.rows | said.standing
         outcome = judge_rule(said, judged, made.promise)
         trace = said.trace
         if outcome.kept is Kept.UNUSED:
@@ -741,7 +838,7 @@ def _judged(
             outcome = replace(outcome, hindsight_limit=hindsight)
         table.append(outcome)
         curves.append(curve_of(name, trace, judged, maker.delays))
-    return tuple(table), tuple(curves), alarms
+    return tuple(table), tuple(curves), alarms, in_alarm
 
 
 def _runs(

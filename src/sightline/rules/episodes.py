@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.energy import energy_parts
+from sightline.energy.energy import leading_channels
 from sightline.metrics.alarm_load import Episodes, episodes_in
 from sightline.rules.commission import (
     Commissioning,
@@ -30,9 +30,6 @@ from sightline.rules.scoring import ScoredStream, score
 
 # How many episodes are listed.
 MOST_EPISODES: Final = 20
-# Channels named for an episode, each with at least this share of the evidence.
-MOST_TAGS: Final = 3
-LEAST_PART: Final = 0.1
 # Columns of the picture of an episode, and rows shown before and after it: as many as
 # it has, within these bounds.
 N_COLUMNS: Final = 60
@@ -102,24 +99,31 @@ def unexplained_episodes(
         for start, last in zip(alarms.starts, alarms.lasts, strict=True)
         if disturbed[last + 1] == disturbed[start]
     ]
+    # What was left out of the commissioning rows comes first.
+    asides = [] if made.facts.choice is None else made.facts.choice.episodes
+    aside = {one.rows: one.peak for one in asides if one.rows is not None}
+    is_first = [
+        any(a <= last and b > start for a, b in aside) for start, last in places
+    ]
+    others = [
+        (a, b - 1)
+        for a, b in aside
+        if not any(start < b and last >= a for start, last in places)
+    ]
     strength = [-float(trace[start : last + 1].max()) for start, last in places]
-    order = np.argsort(strength, kind="stable")[:most]
-    places = [places[k] for k in sorted(order.tolist())]
+    order = sorted(range(len(places)), key=lambda k: (not is_first[k], strength[k]))
+    n_kept = max(most - len(others), sum(is_first))
+    places = sorted([*(places[k] for k in order[:n_kept]), *others])
     peaks = np.array(
         [a + int(np.argmax(trace[a : b + 1])) for a, b in places], np.int64
     )
-    tags = []
-    for part in energy_parts(gather_rows(stream.test, peaks), test.reference):
-        carried = np.maximum(part, 0.0)
-        order = np.argsort(-carried, kind="stable")[:MOST_TAGS].tolist()
-        least = LEAST_PART * float(carried.sum())
-        named = [j for k, j in enumerate(order) if not k or carried[j] >= least]
-        tags.append(tuple(stream.channels[j] for j in named))
+    rows = gather_rows(stream.test, peaks)
+    tags = leading_channels(rows, test.reference, stream.channels)
     return tuple(
         Episode(
             start=start,
             stop=last + 1,
-            peak=float(trace[peak]),
+            peak=aside.get((start, last + 1), float(trace[peak])),
             tags=carrying,
             picture=_picture(trace, start, last + 1, test.breaks),
         )

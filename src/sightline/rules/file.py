@@ -16,6 +16,7 @@ from typing import Any, Final, get_args, get_origin
 import msgspec
 import numpy as np
 
+from sightline.data.linear_forecast import LinearForecast
 from sightline.data.zones import check_timezone
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, parse_json, read_document, reading, staged_file
@@ -30,6 +31,8 @@ RULE_SCHEMA: Final = 1
 RULE_FILE: Final = "rule.json"
 JsonObject = dict[str, Any]
 # The promise of a rule: no count of a plant is larger, no spread smaller.
+# Rows that a forecast looks at.
+_MOST_LOOKED_AT = 10_000
 _MOST_COUNT, _LEAST_SPREAD, _LEAST_DAYS = 1e12, 0.5, 1e-6
 _AGAIN = "make it again with `sightline commission`"
 
@@ -52,6 +55,8 @@ class RuleFile:
         Stream, detector and period that it comes from.
     digest : str
         SHA-256 of all else.
+    forecast : LinearForecast, optional
+        What makes the rule's rows of telemetry, for ``rule.py``.
     """
 
     schema: int
@@ -60,6 +65,7 @@ class RuleFile:
     promise: Promise
     origin: Origin | None
     digest: str
+    forecast: LinearForecast | None = None
 
 
 def write_rule(
@@ -201,7 +207,11 @@ def read_rule(path: str | Path) -> MadeRule:
     try:
         file = msgspec.convert(values, RuleFile, dec_hook=_array)
         made = MadeRule(
-            rule=file.rule, limit=file.limit, promise=file.promise, origin=file.origin
+            rule=file.rule,
+            limit=file.limit,
+            promise=file.promise,
+            origin=file.origin,
+            forecast=file.forecast,
         )
         _check_shapes(made)
     except (msgspec.ValidationError, StreamError, ValueError) as error:
@@ -249,9 +259,12 @@ def _content(made: MadeRule) -> JsonObject:
         promise=made.promise,
         origin=made.origin,
         digest="",
+        forecast=made.forecast,
     )
     content: JsonObject = msgspec.to_builtins(file, enc_hook=_plain)
     del content["digest"]
+    if made.forecast is None:
+        del content["forecast"]  # as in rules of earlier versions
     return content
 
 
@@ -363,9 +376,33 @@ def _check_shapes(made: MadeRule) -> None:
         raise ValueError("its promise is out of range")
     if made.origin is not None:
         check_timezone(made.origin.timezone)
+    if made.forecast is not None:
+        _check_forecast(made.forecast, [channel.name for channel in rule.channels])
     calm = () if made.origin is None else made.origin.calm
     if calm and len(calm) != len(rule.channels):
         raise ValueError("its attack-free rows have other channels")
+
+
+def _check_forecast(forecast: LinearForecast, channels: list[str]) -> None:
+    """Raise ValueError unless the arrays of a forecast fit together."""
+    n, p = len(forecast.tags), len(channels)
+    of_tags = ("offset", "scale", "means", "hold_s")
+    of_channels = ("mean", "unit", "intercept")
+    is_sound = (
+        all(getattr(forecast, name).shape == (n,) for name in of_tags)
+        and all(getattr(forecast, name).shape == (p,) for name in of_channels)
+        and ((forecast.kept >= 0) & (forecast.kept < n)).all()
+        and [forecast.tags[k] for k in forecast.kept] == channels
+        and forecast.weights.shape[1:] in ((), (p, p))
+        and len(forecast.weights) < forecast.looks_at
+        and forecast.loadings.shape[0] == p
+        and forecast.covariance.size in (0, p * p)
+        and (forecast.scale != 0).all()
+        and (forecast.hold_s >= 0).all()
+        and 0 <= forecast.memory <= forecast.looks_at <= _MOST_LOOKED_AT
+    )
+    if not is_sound:
+        raise ValueError("the numbers of its forecast do not fit together")
 
 
 def _check_view(view: LinearView, n_channels: int) -> None:

@@ -22,8 +22,11 @@ from sightline.metrics.alarm_load import (
     episodes_of,
     first_rises,
 )
-from sightline.rules.limits import Budget, Promise, Trace, set_limit
+from sightline.rules.limits import MOST_SWING, Budget, Promise, Trace, set_limit
 from sightline.rules.rule import Rule, RuleRun
+
+# The rule in use that was given, as tables call it.
+IN_USE: Final = "in use"
 
 
 class Kept(StrEnum):
@@ -362,7 +365,7 @@ class ChoiceOutcome(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class SetAside:
-    """An unexplained episode that was left out of the commissioning rows.
+    """An unexplained episode among commissioning rows.
 
     Parameters
     ----------
@@ -372,12 +375,19 @@ class SetAside:
         Time of its first row.
     peak : float
         Largest deviation over the limit; of an energy its square root.
+    tags : tuple of str
+        Channels that carry most of the energy at the peak, the strongest first.
+    rows : pair of int, optional
+        The same rows of the record that commissions, [first, stop). None where they are
+        held-out rows of train.
     """
 
     start: int
     stop: int
     peak: float
     begins: float | None = None
+    tags: tuple[str, ...] = ()
+    rows: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,6 +413,9 @@ class RuleLine:
         tags.
     swing : float
         By how much the largest peaks alone move its limit; see `Limit.swing`.
+    guard : float
+        By how much the limit changes if a minute more before and after each attack is
+        left out.
     """
 
     name: str
@@ -412,6 +425,12 @@ class RuleLine:
     sight: float
     step: float
     swing: float
+    guard: float = 1.0
+
+    @property
+    def is_firm(self) -> bool:
+        """Whether its limit hangs neither on few peaks nor on seconds of labels."""
+        return max(self.swing, self.guard) <= MOST_SWING
 
     @property
     def value(self) -> float:
@@ -434,7 +453,8 @@ class RuleChoice:
     lines : tuple of RuleLine
         What speaks for each rule.
     episodes : tuple of SetAside
-        Unexplained episodes that were left out of the commissioning rows.
+        Unexplained episodes that were left out of the commissioning rows, or that are
+        too many to be left out.
     """
 
     outcome: ChoiceOutcome
@@ -442,6 +462,45 @@ class RuleChoice:
     sentence: str
     lines: tuple[RuleLine, ...] = ()
     episodes: tuple[SetAside, ...] = ()
+
+
+class SetAction(StrEnum):
+    """What to do with the rule in use, given a new one.
+
+    ``KEEP``
+        Go on with it alone.
+    ``ADD``
+        Let both run.
+    ``REPLACE``
+        Let the new one run alone.
+    """
+
+    KEEP = "keep"
+    ADD = "add"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetChoice:
+    """The decision on the rule in use and a new one, on the same judged rows.
+
+    Parameters
+    ----------
+    action : SetAction
+        What to do.
+    lost, gained : tuple of str
+        Attacks that only the rule in use catches, and those that only the new one does.
+    together : AlarmLoad
+        What both cost together.
+    sentence : str
+        The same in words, as every place shows it.
+    """
+
+    action: SetAction
+    lost: tuple[str, ...]
+    gained: tuple[str, ...]
+    together: AlarmLoad
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -467,7 +526,8 @@ class CommissioningFacts:
     table : tuple of RuleOutcome
         The family on judged rows.
     present : tuple of RuleOutcome
-        Rules in use on the same rows: the p99 rule, and the own rule if there is one.
+        Rules in use on the same rows: the p99 rule, the own rule if there is one, and
+        the one that was given as in use. The last counts.
     curves : tuple of Curve
         Attacks caught against alarms a day.
     notes : tuple of str
@@ -476,6 +536,9 @@ class CommissioningFacts:
         The decision, then the rule in use and the chosen one on judged rows.
     choice : RuleChoice, optional
         The decision. None in results of earlier versions.
+    set_choice : SetChoice, optional
+        Whether the chosen rule replaces the rule in use. None if no rule is taken, or
+        no row is judged.
     is_labelled : bool
         Whether any incident is listed: else nobody knows which rows are attack-free.
     noisy_channel : str, optional
@@ -500,6 +563,7 @@ class CommissioningFacts:
     noisy_channel: str | None = None
     mask: Mask | None = None
     choice: RuleChoice | None = None
+    set_choice: SetChoice | None = None
     is_labelled: bool = True
 
     @property
@@ -515,6 +579,23 @@ class CommissioningFacts:
     def row(self, name: str) -> RuleOutcome:
         """Return the row of a rule."""
         return next(row for row in self.table if row.name == name)
+
+
+def judge_in_use(run: RuleRun, judged: JudgedRows) -> RuleOutcome:
+    """Return how the rule in use did on judged rows, whatever it promised."""
+    return RuleOutcome(
+        name=IN_USE,
+        limit=run.rule.limit,
+        load=judged.load(
+            run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+        ),
+        attacks=judged.use(run.episodes),
+    )
+
+
+def cost_together(first: Bools, second: Bools, judged: JudgedRows) -> AlarmLoad:
+    """Return what two rules cost that both run, by their rows in alarm."""
+    return judge_present("", first | second, judged).load
 
 
 # Levels of a curve.

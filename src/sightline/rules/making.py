@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.row_tables import Rows, kept_rows, read_on_grid
+from sightline.data.linear_forecast import LinearForecast
+from sightline.data.row_tables import JoinedRows, Rows, kept_rows, read_on_grid
 from sightline.data.segments import run_bounds
 from sightline.metrics.alarm_load import DAY_S, Delays
 from sightline.rules.limits import (
@@ -62,6 +63,12 @@ class AttackFreeTable:
         Attacks that were left out.
     ends : pair of float, optional
         Time of the first and the last row.
+    normal : array of bool, shape (n_rows,), optional
+        Rows that somebody reviewed and called normal: they are never left out.
+    index : array of int, shape (n_rows,), optional
+        Where each row is in its record. None for rows of train.
+    clock : array, optional
+        Time of each row of the record.
     """
 
     rows: Rows
@@ -69,6 +76,9 @@ class AttackFreeTable:
     score: Floats | None = None
     n_attacks: int = 0
     ends: tuple[float, float] | None = None
+    normal: Bools | None = None
+    index: Ints | None = None
+    clock: Floats | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -104,6 +114,33 @@ class AttackFreePeriod:
             found.append(np.append(0, table.breaks) + offset)
             offset += table.rows.n_rows
         return np.unique(np.concatenate(found))
+
+    @property
+    def normal(self) -> Bools:
+        """Which rows somebody reviewed and called normal."""
+        return np.concatenate(
+            [
+                np.zeros(one.rows.n_rows, np.bool_)
+                if one.normal is None
+                else one.normal
+                for one in self.tables
+            ]
+        )
+
+    @property
+    def rows(self) -> Rows:
+        """The rows of all tables."""
+        tables = tuple(table.rows for table in self.tables)
+        return tables[0] if len(tables) == 1 else JoinedRows(tables)
+
+    def place_of(self, row: int) -> tuple[int | None, float | None]:
+        """Return where a row is in its record, and its time; None for rows of train."""
+        for table in self.tables:
+            if row < table.rows.n_rows and table.index is not None:
+                place, clock = int(table.index[row]), table.clock
+                return place, None if clock is None else float(clock[place])
+            row -= table.rows.n_rows
+        return None, None
 
     def blocks(
         self, cuts: Sequence[int] | Ints = ()
@@ -141,6 +178,8 @@ class AttackFreePeriod:
                         rows=kept_rows(table.rows, keep),
                         breaks=place[starts],
                         score=None if table.score is None else table.score[keep],
+                        normal=None if table.normal is None else table.normal[keep],
+                        index=None if table.index is None else table.index[keep],
                     )
                 )
         return replace(self, tables=tuple(tables))
@@ -329,12 +368,15 @@ class MadeRule(Shown):
         How many alarms it will make.
     origin : Origin, optional
         Where it comes from; see `Commissioning.deployed`.
+    forecast : LinearForecast, optional
+        What makes its rows of telemetry, where that is linear.
     """
 
     rule: Rule
     limit: Limit
     promise: Promise
     origin: Origin | None = None
+    forecast: LinearForecast | None = None
 
     def _line(self) -> str:
         promised = f"promises {per_day(self.promise.per_day)} alarms a day"

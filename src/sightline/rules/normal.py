@@ -73,6 +73,11 @@ class Normal:
     without: frozenset[str] = frozenset()
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the channels."""
+        return tuple(channel.name for channel in self.channels)
+
+    @property
     def has_stages(self) -> bool:
         """Whether rules by stage can be made."""
         return len(self.stages) > 1
@@ -327,6 +332,29 @@ class Telemetry:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EarlierRule:
+    """A rule in whose place this one was made.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    limit : float
+        Its limit.
+    sha256 : str
+        Digest of its file.
+    begins, ends : float, optional
+        Time of its first commissioning row, and of the last before the split.
+    """
+
+    name: str
+    limit: float
+    sha256: str
+    begins: float | None = None
+    ends: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Origin:
     """Where a rule comes from.
 
@@ -351,6 +379,8 @@ class Origin:
         How recordings are prepared for the detector.
     saved_detector : SavedDetector, optional
         The detector's file.
+    history : tuple of EarlierRule
+        The rules before it, the first one first; see `sightline recommission`.
     advice : str
         The decision on this stream, and what came true, when the rule was made.
     label_slop_s : float, optional
@@ -368,6 +398,7 @@ class Origin:
     calm: tuple[CalmChannel, ...] = ()
     telemetry: Telemetry = Telemetry()
     saved_detector: SavedDetector | None = None
+    history: tuple[EarlierRule, ...] = ()
     advice: str = ""
     label_slop_s: float | None = None
 

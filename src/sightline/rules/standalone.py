@@ -14,6 +14,24 @@ empty where a channel has no usable value. From Python::
     live = Live()
     live.update(row)                     # True while an alarm runs
 
+Where ``rule.json`` also holds the forecast of its detector (VAR, PCA, mean), telemetry
+is read as well, one row each step of the rule, words as numbers::
+
+    python rule.py --telemetry export.csv > alarms.csv
+
+    from rule import LiveTelemetry, alarms_of_telemetry
+
+    in_alarm = alarms_of_telemetry(rows)  # rows of shape (n, tags), nan: not usable
+    live = LiveTelemetry()
+    live.update(row)
+
+These are the alarms of ``sightline apply`` on those rows; one row at a time sums may
+differ in their last bit. A reading is held as long as the rule says, but not over a
+break. A tag that is lost for longer has no residual, the detector reads what the others
+expect of it (or its last value), and a row that lacks half of the tags is a break. What
+``watch`` knows beside that is not done here: ranges and words of tags, units, clocks,
+and the mode of the plant.
+
 Everything that an alarm rule computes stands here once, in plain numpy; within
 Sightline the loops are compiled, and give the same bits.
 """
@@ -731,7 +749,169 @@ class RuleSteps:
                 yield first, j, int(leaves)
 
 
+# --- From telemetry to residuals ------------------------------------------------------
+
+# A row that lacks at least this share of the tags, and so many, is a break.
+OUTAGE_SHARE, LEAST_TAGS = 0.5, 2
+# Rows of which a forecast is computed at a time, in each form.
+STACKED = {"lags": 4096, "components": 16_384, "mean": 16_384}
+
+
+class UsableRows(NamedTuple):
+    """Rows of telemetry as a forecast reads them, without outages.
+
+    Parameters
+    ----------
+    values : array of shape (n_left, n_tags)
+        Readings; in place of a lost one the last of its run, else its mean.
+    lost : array of bool, shape (n_left, n_tags)
+        Cells without a usable reading.
+    place : array of int, shape (n_left,)
+        Where each row was.
+    breaks : array of int
+        Rows at which a run begins.
+    """
+
+    values: Floats
+    lost: Bools
+    place: Ints
+    breaks: Ints
+
+
+def latest(known: Bools, breaks: Ints) -> Ints:
+    """Return the last row of its run in which each cell is known; -1 if none is."""
+    rows = np.arange(len(known))
+    begins = breaks[np.searchsorted(breaks, rows, side="right") - 1]
+    seen = np.maximum.accumulate(np.where(known, rows[:, None], -1), axis=0)
+    return np.asarray(np.where(seen >= begins[:, None], seen, -1))
+
+
+def measured(
+    rows: Floats, breaks: Ints, forecast: Any, step_s: float, before: Any = None
+) -> UsableRows:
+    """Return rows of telemetry as a forecast reads them.
+
+    `before` holds the last readings of the run that goes on with the first row.
+    """
+    known = np.isfinite(rows)
+    seen = latest(known, breaks)
+    age = (np.arange(len(rows))[:, None] - seen) * step_s
+    held = ~known & (seen >= 0) & (age <= forecast.hold_s + 1e-6)
+    lost = ~known & ~held
+    columns = np.arange(rows.shape[1])
+    values = np.where(held, rows[seen, columns], rows)
+    n_lost = lost.sum(axis=1)
+    is_out = n_lost >= min(LEAST_TAGS, rows.shape[1])
+    is_out &= n_lost >= OUTAGE_SHARE * rows.shape[1]
+    place = np.flatnonzero(~is_out)
+    run = np.searchsorted(breaks, place, side="right")
+    begins = (np.diff(place, prepend=-2) != 1) | (np.diff(run, prepend=-1) != 0)
+    values, lost, firsts = values[place], lost[place], np.flatnonzero(begins)
+    if lost.any():
+        seen = latest(~lost, firsts)
+        filled = np.where(seen >= 0, values[seen, columns], forecast.means)
+        if before is not None and place[0] == 0:
+            is_first = np.arange(len(place)) < np.append(firsts, len(place))[1]
+            goes_on = is_first[:, None] & (seen < 0) & np.isfinite(before)
+            filled = np.where(goes_on, before, filled)
+        values = filled
+    return UsableRows(values, lost, place, firsts)
+
+
+def expected_of_others(values: Floats, lost: Bools, forecast: Any) -> Floats:
+    """Return scaled rows in which lost cells are what the others expect of them."""
+    covariance, mean = forecast.covariance, forecast.mean
+    filled, variance = values.copy(), np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(mean) + 1] *= 1 + forecast.ridge
+    at = np.flatnonzero(lost.any(axis=1))
+    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        rows, columns = at[which.reshape(-1) == k], np.flatnonzero(pattern)
+        known = np.flatnonzero(~pattern)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        total = np.zeros((len(rows), len(columns)))
+        for j, weight in zip(known.tolist(), weights, strict=True):
+            total += ((values[rows, j] - mean[j]) / unit[j])[:, None] * weight
+        filled[np.ix_(rows, columns)] = mean[columns] + total * unit[columns]
+    return filled
+
+
+def forecast_errors(values: Floats, rows: Ints, forecast: Any) -> Floats:
+    """Return scaled rows minus what a forecast expects of them."""
+    errors = np.empty((len(rows), values.shape[1]))
+    many, mean, unit = STACKED[forecast.kind], forecast.mean, forecast.unit
+    for start in range(0, len(rows), many):
+        at = rows[start : start + many]
+        if forecast.kind == "mean":
+            part = values[at] - mean
+        elif forecast.kind == "components":
+            part = (values[at] - mean) / unit
+            part -= (part @ forecast.loadings) @ forecast.loadings.T
+            part = part * unit
+        else:
+            expected = np.tile(forecast.intercept, (len(at), 1))
+            for lag, weights in enumerate(forecast.weights, start=1):
+                expected += (values[at - lag] - mean) / unit @ weights
+            part = values[at] - mean - expected * unit
+        errors[start : start + len(at)] = part
+    return errors
+
+
+def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
+    """Return which residuals are of tags that are lost, or were a short time before.
+
+    A tag waits for as many usable rows as its residual depends on, unless more than
+    half of the tags would have to.
+    """
+    begins = given.breaks[np.searchsorted(given.breaks, rows, side="right") - 1]
+    lost = given.lost[:, forecast.kept]
+    now, ever = lost[rows], lost[rows]
+    for back in range(1, forecast.memory + 1) if lost.any() else ():
+        inside = rows - back >= begins
+        ever[inside] |= lost[rows[inside] - back]
+    waits = 2 * ever.sum(axis=1) <= len(forecast.tags)
+    return np.where(waits[:, None], ever, now)
+
+
+def residuals_of(
+    rows: Floats,
+    forecast: Any,
+    step_s: float,
+    breaks: Iterable[int] = (),
+    before: Any = None,
+) -> tuple[Floats, Ints, Ints]:
+    """Return residuals of telemetry, the row of each, and where runs of them begin."""
+    rows = np.asarray(rows, np.float64)
+    if rows.ndim != 2 or rows.shape[1] != len(forecast.tags):
+        raise ValueError(f"Rows must have the {len(forecast.tags)} tags.")
+    cuts = np.array(sorted({0, *(int(row) for row in breaks)}), np.int64)
+    given = measured(rows, cuts, forecast, step_s, before)
+    kept = forecast.kept
+    values = (given.values[:, kept] - forecast.offset[kept]) / forecast.scale[kept]
+    lost = given.lost[:, kept]
+    if lost.any() and forecast.covariance.size:
+        values = expected_of_others(values, lost, forecast)
+    every = np.arange(len(values))
+    begins = given.breaks[np.searchsorted(given.breaks, every, side="right") - 1]
+    chosen = every[every - begins >= forecast.looks_at - 1]
+    errors = forecast_errors(values, chosen, forecast)
+    errors[lost_residuals(given, chosen, forecast)] = np.nan
+    starts = np.flatnonzero(np.diff(chosen, prepend=-2) != 1)
+    starts = np.union1d(starts, np.searchsorted(chosen, given.breaks))
+    return errors, given.place[chosen], starts[starts < len(chosen)]
+
+
 # --- A rule from its file -------------------------------------------------------------
+
+
+# Arrays of a forecast in rule.json.
+FORECAST_NUMBERS = (
+    *("offset", "scale", "means", "hold_s", "mean", "unit", "intercept"),
+    *("weights", "loadings", "covariance"),
+)
 
 
 class Numbers(dict[str, Any]):
@@ -760,7 +940,64 @@ def read(path: str | Path | None = None) -> Numbers:
     for member in rule.members:
         for key in ("centre", "allowance", "levels"):
             member[key] = np.array(member[key], np.float64)
+    rule["forecast"] = forecast = values.get("forecast")
+    for key in (*FORECAST_NUMBERS, "kept") if forecast else ():
+        kind = np.int64 if key == "kept" else np.float64
+        forecast[key] = np.array(forecast[key], kind)
     return rule
+
+
+def forecast_of(rule: Any) -> Any:
+    """Return the forecast of a rule; raise if it has none."""
+    if rule.forecast is None:
+        raise ValueError("The rule holds no forecast: give residuals.")
+    return rule.forecast
+
+
+class LiveTelemetry:
+    """A rule that takes telemetry, one row after the other.
+
+    Parameters
+    ----------
+    rule : Numbers, optional
+        What `read` returns; it holds a forecast.
+    """
+
+    def __init__(self, rule: Numbers | None = None) -> None:
+        self.live = Live(rule)
+        self.forecast = forecast_of(self.live.rule)
+        hold = int(self.forecast.hold_s.max() / (self.live.rule.step_s or 1.0)) + 1
+        self.most = max(hold, 1) + self.forecast.looks_at + self.forecast.memory
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget all earlier rows, as after a break."""
+        self.rows = np.empty((0, len(self.forecast.tags)))
+        self.last = np.full(len(self.forecast.tags), np.nan)
+        self.begins = True
+
+    def update(self, row: Sequence[float], after_break: bool = False) -> bool:
+        """Return whether the rule is in alarm after one more row; nan: not usable."""
+        if after_break:
+            self.restart()
+        values = np.asarray(row, np.float64).reshape(1, -1)
+        self.rows = np.concatenate([self.rows, values])
+        if len(self.rows) > self.most:
+            first, self.rows = self.rows[0], self.rows[1:]
+            known = np.isfinite(first)
+            self.last = np.where(known, first, self.last)
+            if 2 * np.count_nonzero(known) <= len(known):
+                self.last = np.full(len(known), np.nan)  # perhaps an outage
+        step_s = self.live.rule.step_s or 1.0
+        found, place, _ = residuals_of(
+            self.rows, self.forecast, step_s, before=self.last
+        )
+        if not len(place) or place[-1] != len(self.rows) - 1:
+            self.begins = True
+            return False
+        in_alarm = self.live.update(found[-1], after_break=self.begins)
+        self.begins = False
+        return in_alarm
 
 
 class Live(RuleSteps):
@@ -837,6 +1074,40 @@ def alarms(
     return run(rows, breaks, score, rule)[1]
 
 
+def run_telemetry(
+    rows: Any, breaks: Iterable[int] = (), rule: Any = None
+) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return the largest member over its limit, and which rows are in alarm.
+
+    nan, and no alarm, where a row has no residual. Parameters as of
+    `alarms_of_telemetry`.
+    """
+    rule = read() if rule is None else rule
+    rows = np.asarray(rows, np.float64)
+    step_s = rule.step_s or 1.0
+    residuals, place, cuts = residuals_of(rows, forecast_of(rule), step_s, breaks)
+    trace, in_alarm = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
+    trace[place], in_alarm[place] = run(residuals, cuts, rule=rule)
+    return trace, in_alarm
+
+
+def alarms_of_telemetry(
+    rows: Any, breaks: Iterable[int] = (), rule: Any = None
+) -> npt.NDArray[np.bool_]:
+    """Return which rows of telemetry are in alarm.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, n_tags)
+        Readings of the forecast's tags, in their order; nan where one is not usable.
+    breaks : iterable of int
+        Rows at which a new recording begins.
+    rule : Numbers, optional
+        What `read` returns.
+    """
+    return run_telemetry(rows, breaks, rule)[1]
+
+
 def seconds(cell: str) -> float:
     """Return a time stamp as seconds."""
     try:
@@ -846,12 +1117,14 @@ def seconds(cell: str) -> float:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def main(path: str) -> None:
-    """Print the alarms of a table of residuals as CSV."""
+def main(path: str, is_telemetry: bool = False) -> None:
+    """Print the alarms of a table of residuals, or of telemetry, as CSV."""
     rule = read()
     with open(path, newline="", encoding="utf-8-sig") as file:
         table = list(csv.DictReader(file))
     names = [channel["name"] for channel in rule["channels"]]
+    if is_telemetry:
+        names = forecast_of(rule).tags
     missing = [name for name in names if table and name not in table[0]]
     if missing or not table:
         raise SystemExit(f"{path}: has no column {', '.join(missing)}, or no row.")
@@ -863,15 +1136,18 @@ def main(path: str) -> None:
         steps = np.diff([seconds(stamp) for stamp in stamps])
         is_gap = (steps > GAP_FACTOR * rule["step_s"]) | (steps < 0)
         breaks = np.flatnonzero(is_gap) + 1
-    trace, in_alarm = run(rows, breaks, score, rule)
+    if is_telemetry:
+        trace, in_alarm = run_telemetry(rows, breaks, rule)
+    else:
+        trace, in_alarm = run(rows, breaks, score, rule)
     edges = np.diff(np.concatenate([[0], in_alarm.astype(np.int8), [0]]))
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
     write(("start", "end", "rows", "peak"))
     ends = (np.flatnonzero(edges == sign) for sign in (1, -1))
     for start, stop in zip(*ends, strict=True):
-        peak = trace[start:stop].max() / rule["limit"]
+        peak = np.nanmax(trace[start:stop]) / rule["limit"]
         write((stamps[start], stamps[stop - 1], stop - start, f"{peak:.4g}"))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[-1], "--telemetry" in sys.argv[1:-1])

@@ -49,6 +49,7 @@ from sightline.text import (
 
 if TYPE_CHECKING:
     from sightline.operation.apply import TagDrift
+    from sightline.operation.recommission import SameRows
     from sightline.rules.rule import Member
 
 LEGEND = """\
@@ -659,6 +660,37 @@ def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
     return (
         f"It was in alarm for {share(part, 1)} of the time, more than twice the "
         f"{share(budget.share)} of the budget."
+    )
+
+
+# --- Recommissioning ------------------------------------------------------------------
+
+SAME_LEGEND = """\
+All on the same rows, which set the limit of the new rule. Step: the smallest
+lasting shift of a tag that is seen, in its spreads in train, median over tags.
+Sight: 1 if a hundredth of a tag's range on these rows is seen in 15 minutes, 0
+if its whole range is not; mean over tags.
+"""
+
+
+def same_rows_table(rows: Sequence["SameRows"]) -> RecordTable["SameRows"]:
+    """Return the rule in use and the new one, on the same rows."""
+    name: Column[SameRows] = Column("rule", "", lambda r: r.name, wrap=False)
+    columns: list[Column[SameRows]] = [
+        column.over(lambda r: r.outcome)
+        for column in pick(RULES, "limit", "false_alarms", "share_of_time", "caught")
+    ]
+    return RecordTable(
+        "The rule in use and the new one",
+        (
+            name,
+            columns[0],
+            Column("step", "step,\nspreads", lambda r: f"{r.step:.3g}", "r"),
+            Column("sight", "sight", lambda r: f"{r.sight:.2f}", "r"),
+            *columns[1:],
+        ),
+        rows,
+        SAME_LEGEND,
     )
 
 

@@ -55,6 +55,7 @@ __all__ = [
     "check_out",
     "folder_name",
     "gather_results",
+    "is_stream",
     "join_files",
     "read_evaluation",
     "read_result",
@@ -70,6 +71,17 @@ __all__ = [
     "write_rule",
     "write_stream",
 ]
+
+
+def is_stream(path: Path) -> bool:
+    """Return whether a path looks like a residual stream, not like telemetry."""
+    return is_npz(path) or (
+        path.is_dir()
+        and any(
+            (path / part).is_dir() or state_file(path, part)
+            for part in ("train", "test")
+        )
+    )
 
 
 def read_stream(path: str | Path, *, detector: str | None = None) -> ResidualStream:

@@ -13,14 +13,21 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints, check_alarms
+from sightline.data.arrays import (
+    ATTACK,
+    IGNORED,
+    NORMAL,
+    Floats,
+    Ints,
+    check_alarms,
+)
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows
 from sightline.data.segments import (
     GAP_FACTOR,
     labelled,
     rows_within,
 )
-from sightline.data.stream import NO_LABELS, ResidualStream
+from sightline.data.stream import NO_LABELS, NORMAL_KEY, ResidualStream
 from sightline.data.stream_input import (
     MOST_NAMES,
     TableColumns,
@@ -38,6 +45,7 @@ from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.parquet import columns_of, open_rows, read_column
 from sightline.tables.lists import (
     EpisodeDecision,
+    IncidentList,
     decision_of,
     list_rows,
     read_incidents,
@@ -293,18 +301,26 @@ class ListTimes:
 
 
 def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
-    """Return a stream with the attacks of a list, and its labels if it has none."""
+    """Return a stream with what a list says of its rows.
+
+    Attacks of a plain list give their names to labelled rows, and mark rows where none
+    is labelled an attack. Those of a reviewed list of episodes are added to what is
+    labelled; episodes that are not known are ignored, and normal ones are remembered.
+    """
     path = times.path
     check_table_file(path)
-    incidents, read, is_review = read_incidents(
-        path, times, has_format=times.time_format is not None
-    )
-    if not incidents:
-        what = "no row is decided 'incident'" if is_review else "lists no attack"
-        raise FileError(f"{path}: {what}; leave --attacks out.")
-    notices = [*read]
+    listed = read_incidents(path, times, has_format=times.time_format is not None)
+    incidents, is_review = listed.incidents, listed.is_review
+    if not incidents and not listed.normal:
+        raise FileError(
+            f"{path}: no row is decided 'incident' or 'normal': decide what is known."
+            if is_review
+            else f"{path}: lists no attack; leave the list out."
+        )
+    notices = [*listed.notices]
     clock = stream.test_time
-    if times.are_rows([incident.listed for incident in incidents]) or clock is None:
+    spans = [*(i.listed for i in incidents), *listed.normal, *listed.unknown]
+    if times.are_rows(spans) or clock is None:
         clock = np.arange(stream.test.n_rows, dtype=np.float64)
         step_s = stream.step_s
         uncertain = [one.id for one in incidents if one.uncertainty_s]
@@ -322,26 +338,46 @@ def _with_attacks(stream: ResidualStream, times: ListTimes) -> ResidualStream:
             "included."
         )
     absent = [i.id for i in incidents if not rows_within(clock, i.listed).any()]
-    if len(absent) == len(incidents):
+    if not any(rows_within(clock, span).any() for span in spans):
         span = f"rows 0 to {len(clock) - 1:,}"
+        what = "episode" if is_review else "attack"
         if stream.test_time is not None:
             first, last = (
                 stamp(float(t), stream.timezone) for t in stream.test_time[[0, -1]]
             )
             span = f"from {first} to {last}"
         raise FileError(
-            f"{path}: none of its {plural(len(incidents), 'attack')} has a test row "
+            f"{path}: none of its {plural(len(spans), what)} has a test row "
             f"({span}): check that both have the same clock."
         )
     if absent:
         notices.append(
             f"{path.name}: attacks without a test row: {names(absent, MOST_NAMES)}."
         )
-    given = None if NO_LABELS in stream.notices else stream.labels
-    labels, attacks = labelled(clock, given, incidents)
-    with naming(path):
-        joined = stream.replace(labels=labels, segments=attacks)
+    joined = _labelled(stream, clock, listed._replace(incidents=incidents), path)
     return joined.replace(notices=(*joined.notices, *notices))
+
+
+def _labelled(
+    stream: ResidualStream, clock: Floats, listed: IncidentList, path: Path
+) -> ResidualStream:
+    """Return a stream with a list as labels; times are on its clock, or rows."""
+    given, meta = stream.labels, stream.meta
+    is_free = NO_LABELS in stream.notices or not (given == ATTACK).any()
+    decide = None if listed.is_review or is_free else given
+    labels, attacks = labelled(clock, decide, listed.incidents)
+    labels = np.where((labels != ATTACK) & (given != NORMAL), given, labels)
+    if listed.is_review:
+        is_unknown = np.zeros(len(clock), np.bool_)
+        for episode in listed.unknown:
+            is_unknown |= rows_within(clock, episode)
+        labels[is_unknown & (labels == NORMAL)] = IGNORED
+        # By the clock of the stream, so that they stay with their rows.
+        last = float(clock[-1])
+        spans = [[float(s), min(float(e), last)] for s, e in listed.normal]
+        meta, attacks = {**meta, NORMAL_KEY: spans}, (*stream.segments, *attacks)
+    with naming(path):
+        return stream.replace(labels=labels, segments=attacks, meta=meta)
 
 
 def _with_alarm_log(stream: ResidualStream, read_time: ListTimes) -> ResidualStream:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sightline.data.arrays import require
-from sightline.data.segments import Incident
+from sightline.data.segments import Incident, Span
 from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.tables.stamps import iso_dates
@@ -49,11 +49,15 @@ class IncidentList(NamedTuple):
     is_review : bool
         Whether it is a reviewed list of episodes, of which those decided ``incident``
         are incidents.
+    normal, unknown : tuple of (start, end)
+        The episodes of a reviewed list that were decided ``normal``, and the others.
     """
 
     incidents: tuple[Incident, ...]
     notices: tuple[str, ...] = ()
     is_review: bool = False
+    normal: tuple[Span, ...] = ()
+    unknown: tuple[Span, ...] = ()
 
 
 class EpisodeDecision(StrEnum):
@@ -62,6 +66,9 @@ class EpisodeDecision(StrEnum):
     INCIDENT = "incident"
     NORMAL = "normal"
     UNKNOWN = "unknown"
+
+
+_INCIDENT = EpisodeDecision.INCIDENT
 
 
 def decision_of(row: Mapping[str, str], path: Path, line: int) -> EpisodeDecision:
@@ -212,7 +219,8 @@ def read_incidents(
         dates = iso_dates(cells)
         for k, row in enumerate(rows.values()):
             row["start"], row["end"] = dates[2 * k : 2 * k + 2]
-    incidents, days, opened, n_left = [], [], [], 0
+    incidents, days, opened = [], [], []
+    others: dict[EpisodeDecision, list[Span]] = {one: [] for one in EpisodeDecision}
     for number, (line, row) in enumerate(rows.items(), start=1):
         name = row.get("id") or str(number)
         start = read_time(row["start"], "start", line)
@@ -222,8 +230,9 @@ def read_incidents(
                 f"{path}: line {line}: attack {name!r} ends before it starts; check "
                 "start and end."
             )
-        if is_review and decision_of(row, path, line) is not EpisodeDecision.INCIDENT:
-            n_left += 1
+        decision = decision_of(row, path, line) if is_review else _INCIDENT
+        if decision is not _INCIDENT:
+            others[decision].append((start, end))
             continue
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
@@ -249,12 +258,14 @@ def read_incidents(
             f"{path.name}: {names(opened, 4)} has no end and was taken to last until "
             "the end of the record; give end or duration_min."
         )
+    _, normal, unknown = (tuple(others[one]) for one in EpisodeDecision)
     if is_review:
         notices.append(
             f"{path.name}: {len(incidents)} of {plural(len(rows), 'reviewed episode')} "
-            f"are decided 'incident' and count as attacks; {n_left} are left out."
+            f"are decided 'incident' and count as attacks, {len(normal)} are normal, "
+            f"{len(unknown)} are not known."
         )
-    return IncidentList(tuple(incidents), tuple(notices), is_review)
+    return IncidentList(tuple(incidents), tuple(notices), is_review, normal, unknown)
 
 
 def _end(
