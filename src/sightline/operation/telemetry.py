@@ -549,6 +549,9 @@ class TelemetryReader:
         settings = replace(self.settings, step_s=self.settings.step_s or step_s)
         known = self.known
         source = open_source(path, settings, roles=known.roles, ranges=known.ranges)
+        if source.columns.tag is not None and settings.step_s is None:
+            # A long table has rows in any step: those that the detector reads.
+            source.settings = replace(settings, step_s=known.step_s)
         readings = raw_readings(source, StateWords(known.words), may_be_empty=True)
         found = {name: k for k, name in enumerate(readings.channels)}
         present = [(k, found[n]) for k, n in enumerate(self.channels) if n in found]

@@ -625,7 +625,7 @@ class _WatchRun:
             _under("gate/", saved.arrays),
         )
         tags = PlantConditions(
-            self.channels, table.step_s, _under("tags/", saved.arrays)
+            self.channels, table.step_s, _under("tags/", saved.arrays), gate.holds
         )
         live = LiveRule(
             self.made, _under("rule/", saved.arrays), saved.alarm, saved.stretch

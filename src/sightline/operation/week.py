@@ -30,7 +30,7 @@ from sightline.operation.watch_state import (
 from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
-from sightline.text import duration, names, number, per_day, plural, share
+from sightline.text import by_kind, duration, names, number, per_day, plural, share
 
 WEEK_H: Final = 7 * 24
 # Tags whose drift is listed.
@@ -486,7 +486,7 @@ def write_page(
     )
     text = environment.from_string(template).render(
         week=week,
-        notices=notices,
+        notices=by_kind(notices),
         off=off,
         running=week.running(),
         shelved=week.running(shelved=True),
