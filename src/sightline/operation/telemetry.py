@@ -45,7 +45,7 @@ from sightline.progress import Progress, silent
 from sightline.rules.file import file_digest
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import Telemetry
-from sightline.tables.text_tables import PARQUET, is_table
+from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.exports import raw_readings
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
@@ -256,13 +256,12 @@ def rule_rows(
         If step or channels do not fit.
     """
     telemetry, rule = telemetry_of(made), made.rule
-    # Steps are joined after holding, as from file to file.
-    breaks = np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
-    whole = replace(
-        recording,
-        values=forward_fill(recording.values, breaks)[0],
-        validity=recording.codes(),
-    )
+    whole = recording
+    if steps_to_join(recording.step_s, telemetry) > 1:
+        # Steps are joined after holding, as from file to file.
+        breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
+        held = forward_fill(whole.values, breaks)[0]
+        whole = replace(whole, values=held, validity=whole.codes())
     slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
@@ -431,7 +430,7 @@ def looked_at(
     ends_in_line = False
     with reading(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if path.suffix.lower() not in (*PARQUET, _PACKED):
+        if path.suffix.lower() not in (*PARQUET, *EXCEL, _PACKED):
             file.seek(-min(4, os.fstat(file.fileno()).st_size), os.SEEK_END)
             ends_in_line = not file.read().rstrip(b"\0").endswith((b"\n", b"\r"))
     if known and is_read and known.digest == digest:
