@@ -239,7 +239,7 @@ def test_values_in_another_unit_are_not_used_and_said(tmp_path):
     assert (table.codes == codes).all()
     assert table.notices == (
         "a.csv: LIT101 is in mm, and the rule was made for m: its values are not used. "
-        "Export it in m, or commission again.",
+        "Export it in m (1 mm is 0.001 m), or commission again.",
     )
 
 

@@ -575,8 +575,8 @@ class TelemetryReader:
                 codes[:, k] = Validity.UNIT
                 notices.append(
                     f"{path.name}: {tag} is in {unit}, and the rule was made for "
-                    f"{wanted}: its values are not used. Export it in {wanted}, or "
-                    "commission again."
+                    f"{wanted}: its values are not used. Export it in {wanted}"
+                    f"{_conversion(unit, wanted)}, or commission again."
                 )
         lost = [n for n in self.channels if n not in found]
         if lost and source.columns.tag is None:
@@ -625,6 +625,35 @@ def dated_wrongly(
         for path, seconds in ahead.items()
         if seconds > most
     }
+
+
+# Parts and multiples of a unit.
+_PREFIXES: Final = {
+    "": 1.0,
+    "µ": 1e-6,
+    "m": 1e-3,
+    "c": 1e-2,
+    "d": 0.1,
+    "h": 1e2,
+    "k": 1e3,
+    "M": 1e6,
+}
+
+
+def _conversion(unit: str, wanted: str) -> str:
+    """Return in words how one unit becomes another, where that is exact; else nothing.
+
+    Examples
+    --------
+    >>> _conversion("V", "mV"), _conversion("bar", "mbar"), _conversion("l/s", "m")
+    (' (1 V is 1000 mV)', ' (1 bar is 1000 mbar)', '')
+    """
+    for one, size in _PREFIXES.items():
+        for other, part in _PREFIXES.items():
+            base = unit.removeprefix(one)
+            if base and unit == one + base and wanted == other + base:
+                return f" (1 {unit} is {size / part:.12g} {wanted})"
+    return ""
 
 
 def second_passes(
