@@ -24,7 +24,7 @@ from sightline.data.downsampling import (
 )
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
-from sightline.data.standing import LONGEST_S, StandingTags
+from sightline.data.standing import LONGEST_S, STILL_LIMIT, StandingTags
 from sightline.data.validity import (
     Codes,
     Gate,
@@ -50,7 +50,7 @@ from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.exports import raw_readings
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import StateWords, open_source
-from sightline.text import names
+from sightline.text import duration, names, plural
 
 # Tables of a folder that are no telemetry.
 _NO_EXPORTS = ("tags", "attacks", "incidents")
@@ -857,6 +857,7 @@ class Gatekeeper:
         known: Telemetry | None = None,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
+        self.channels = tuple(channels)
         self.holds: float | Floats = 0.0
         mode = None
         if known is not None:
@@ -873,6 +874,21 @@ class Gatekeeper:
             self.last = LastKnown(**{k: saved[k].copy() for k in _LAST})
             self.gate.state = saved["gate"].copy()
             self.was_out = saved["out"].copy()
+
+    def frozen_words(self) -> str:
+        """Return in words after how long each tag is called frozen; empty if none."""
+        limits = STILL_LIMIT * self.standing.longest_s
+        order = np.argsort(limits, kind="stable")
+        said = [
+            f"{self.channels[k]} after {duration(float(limits[k]))}"
+            for k in order.tolist()
+            if np.isfinite(limits[k])
+        ]
+        if not said:
+            return ""
+        n_none = len(limits) - len(said)
+        none = f" {plural(n_none, 'tag')} may stand for any time." if n_none else ""
+        return f"A tag that stands still is called frozen: {names(said, 60)}.{none}"
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers."""

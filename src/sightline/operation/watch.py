@@ -736,8 +736,11 @@ class _WatchRun:
         week = Week.of(self.store, self.made, self.zone)
         write_metrics(week, self.store, self.made, out / METRICS)
         if week is not None:
-            off = sorted(self.own.off)
-            write_page(week, off, self._remarks_of(week), out / PAGE)
+            off, step_s = sorted(self.own.off), self.made.rule.step_s or 1.0
+            known = None if self.model is None else telemetry_of(self.made)
+            gate = Gatekeeper(self.channels, step_s, self.settings, known)
+            remarks_of_files = self._remarks_of(week)
+            write_page(week, off, remarks_of_files, gate.frozen_words(), out / PAGE)
 
         def names(fate: Fate) -> tuple[str, ...]:
             return tuple(name for name, found in self.fates.items() if found is fate)

@@ -462,9 +462,23 @@ def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
 
 
 def write_page(
-    week: Week, off: Sequence[AlarmKind], notices: Sequence[str], path: Path
+    week: Week,
+    off: Sequence[AlarmKind],
+    notices: Sequence[str],
+    frozen: str,
+    path: Path,
 ) -> None:
-    """Write the page of the week: self-contained HTML."""
+    """Write the page of the week: self-contained HTML.
+
+    Parameters
+    ----------
+    week, off, notices
+        The week, kinds of alarms that are turned off, and remarks about files.
+    frozen : str
+        After how long tags are called frozen.
+    path : Path
+        The file.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -487,6 +501,7 @@ def write_page(
     text = environment.from_string(template).render(
         week=week,
         notices=by_kind(notices),
+        frozen=frozen,
         off=off,
         running=week.running(),
         shelved=week.running(shelved=True),
