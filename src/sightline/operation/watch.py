@@ -142,10 +142,7 @@ class WatchReport:
     @property
     def is_watching(self) -> bool:
         """Whether the last row was watched by the rule, and files still arrive."""
-        missing = (AlarmKind.NO_DATA, AlarmKind.RULE_OUT)
-        if self.silent_s or any(one.kind in missing for one in self.running):
-            return False
-        return self.week is None or not self.week.out_since
+        return not self.silent_s and (self.week is None or self.week.is_watching)
 
     @property
     def is_urgent(self) -> bool:

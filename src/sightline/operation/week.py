@@ -260,6 +260,13 @@ class Week:
             return Kept.UNJUDGED
         return kept_promise(self.made.promise, self.load)
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether the last row was watched by the rule, and files still arrive."""
+        missing = (AlarmKind.NO_DATA, AlarmKind.RULE_OUT)
+        is_missing = any(o.is_running and o.kind in missing for o in self.records)
+        return self.out_since is None and not is_missing
+
     def state_line(self) -> str | None:
         """Return in one line that an alarm runs or nothing is watched; else None."""
         running = {one.kind: one for one in self.records if one.is_running}
@@ -586,7 +593,11 @@ def _week_figures(week: Week) -> list[tuple[str, str, float]]:
     return [
         ("last_row_seconds", "Time of the last row.", week.last),
         ("last_good_row_seconds", "Time up to which rows were watched.", good),
-        ("watching", "Whether the last row was watched.", int(not week.out_since)),
+        (
+            "watching",
+            "0 if nothing is watched now: no data, or the rule is out of service.",
+            int(week.is_watching),
+        ),
         ("alarm_running", "Whether an alarm of the rule runs.", int(week.is_running)),
         ("week_days", "Watched days of the last 7.", load.days or 0),
         ("week_watched_share", "Share of time watched.", week.watched_share),
