@@ -11,7 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sightline._version import __version__
-from sightline.data.validity import NotWatched, Unwatched
+from sightline.data.validity import (
+    LEAST_WATCHED,
+    NotWatched,
+    Unwatched,
+    watched_words,
+)
 from sightline.data.zones import local_seconds, stamp, zone_words
 from sightline.files import staged_file
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
@@ -35,10 +40,6 @@ from sightline.text import by_kind, duration, names, number, per_day, plural, sh
 WEEK_H: Final = 7 * 24
 # Tags whose drift is listed.
 MOST_DRIFTS: Final = 20
-# Times not watched that are named.
-MOST_SPANS: Final = 4
-# A promise is judged if at least this share of the time was watched.
-LEAST_WATCHED: Final = 0.5
 # Share of time in alarm, in budgets, above which a sentence warns.
 MUCH_TIME: Final = 2.0
 _STYLES: Final = ("page.css", "tables.css", "print.css")
@@ -333,19 +334,7 @@ class Week:
         """Return how much of the time was watched, and which was not, in words."""
         hours = (self.load.days or 0.0) * 24
         total = (self.last + self.step_s - self.since) / 3600
-        told = f"{hours:.1f} of {total:.1f} hours watched"
-        longest = sorted(self.unwatched, key=lambda one: one.start - one.end)
-        chosen = sorted(longest[:MOST_SPANS], key=lambda one: one.start)
-        spans = [
-            f"{stamp(max(one.start, self.begin), self.zone)} to "
-            f"{stamp(one.end, self.zone)} ({one.reason})"
-            for one in chosen
-        ]
-        if not spans:
-            return f"{told}."
-        more = len(self.unwatched) - len(chosen)
-        rest = f", and {plural(more, 'shorter time')}" if more else ""
-        return f"{told}; not watched: {'; '.join(spans)}{rest}."
+        return watched_words(hours, total, self.unwatched, self.zone, self.begin)
 
     @cached_property
     def days(self) -> tuple[Day, ...]:
