@@ -136,7 +136,12 @@ def rule_for(
 
 
 def made_rule(
-    folder: Path, history: Path, *options: str, mode: str = "", ranges: str = ""
+    folder: Path,
+    history: Path,
+    *options: str,
+    mode: str = "",
+    ranges: str = "",
+    detector: str = "var",
 ) -> Path:
     """Return the rule that is made of a plant's export.
 
@@ -152,6 +157,8 @@ def made_rule(
         Lines for plant.toml.
     ranges : str
         A tag of which readings above 2,000 are out of its instrument's range.
+    detector : str
+        Name of the detector.
     """
     words = ["start", str(history), "--out", str(folder / "plant"), *options]
     done = CliRunner().invoke(app, words)
@@ -164,13 +171,13 @@ def made_rule(
         high = pl.when(pl.col("tag") == ranges).then(pl.lit("2000"))
         tags.with_columns(high=high.otherwise(pl.lit(""))).write_csv(table)
     plant = open_testbed(folder / "plant")
-    detector = make_detector("var").fit(plant.train)
-    detector.save(folder / "var.npz")
+    fitted = make_detector(detector).fit(plant.train)
+    fitted.save(folder / "detector.npz")
     stream = export_stream(
-        detector, plant.train, plant.test, audit=audit_of(plant), name="plant"
+        fitted, plant.train, plant.test, audit=audit_of(plant), name="plant"
     )
     made = commission(stream, budget="6/day,1%", first=0.9)
-    write_rule(made, folder / "rule.json", detector=folder / "var.npz")
+    write_rule(made, folder / "rule.json", detector=folder / "detector.npz")
     return folder / "rule.json"
 
 
@@ -627,16 +634,21 @@ def report_quiet(folder: Path) -> None:
         print_kinds("gecco", *watched_gecco(folder), incidents_of_gecco())
 
 
-def watched_gecco(folder: Path) -> tuple[Watched, float]:
-    """Return what a watch says of the second month of a real plant, and its days."""
+def gecco_exports(folder: Path) -> tuple[Path, Path, int]:
+    """Write 40 days of a real plant, and a file for each of 30 more.
+
+    Returns
+    -------
+    history, exports : Path
+        The first days, and the folder of the others.
+    n_days : int
+        How many these are.
+    """
     lines = gzip.decompress(GECCO.read_bytes()).split(b"\n")
     head, rows = lines[0], [line for line in lines[1:] if line.strip()]
     n_first, n_later = 40 * 1440, 30 * 1440
     history = folder / "gecco.csv"
     history.write_bytes(b"\n".join([head, *rows[:n_first], b""]))
-    (folder / "gecco").mkdir()
-    zone = ("--timezone", "Europe/Berlin", "--accept-dropped")
-    rule = made_rule(folder / "gecco", history, *zone)
     exports = folder / "exports"
     exports.mkdir()
     (exports / "plant.toml").write_text('timezone = "Europe/Berlin"\n')
@@ -644,7 +656,16 @@ def watched_gecco(folder: Path) -> tuple[Watched, float]:
         part = rows[n_first + day * 1440 : n_first + (day + 1) * 1440]
         path = exports / f"day{day:02d}.csv"
         path.write_bytes(b"\n".join([head, *part, b""]))
-    return log_of(rule, exports, 10), n_later / 1440
+    return history, exports, n_later // 1440
+
+
+def watched_gecco(folder: Path) -> tuple[Watched, float]:
+    """Return what a watch says of the second month of a real plant, and its days."""
+    history, exports, n_days = gecco_exports(folder)
+    (folder / "gecco").mkdir()
+    zone = ("--timezone", "Europe/Berlin", "--accept-dropped")
+    rule = made_rule(folder / "gecco", history, *zone)
+    return log_of(rule, exports, 10), n_days
 
 
 def incidents_of_gecco() -> list[tuple[float, float]]:
@@ -691,7 +712,7 @@ def report_outages(folder: Path) -> None:
     rule = rule_for(export.rows(slice(cut)), folder / "plain")
     later = export.rows(slice(cut, None))
     whole = watched(rule, later.days())
-    for rows in (1, HOUR, DAY):
+    for rows in (1, HOUR + 1, DAY):  # no data is what is missing for over an hour
         print(outages(later, rule, rows, whole), flush=True)
 
 

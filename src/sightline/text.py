@@ -218,6 +218,29 @@ def names(
     return " and ".join([", ".join(words[:-1]), words[-1]] if words[1:] else words)
 
 
+def by_kind(notices: Sequence[str]) -> list[str]:
+    """Return one line for each kind of remark, with the number of files it is about.
+
+    Examples
+    --------
+    >>> by_kind(["a.csv: 3 rows are late.", "b.csv: 40 rows are late.", "c.csv: Fine."])
+    ['a.csv: 3 rows are late. (And 1 file more.)', 'c.csv: Fine.']
+    """
+    kinds: dict[str, list[str]] = {}
+    for notice in notices:
+        _, colon, text = notice.partition(": ")
+        # What it is about: the names and numbers after a further colon may differ.
+        kind = text.partition(": ")[0]
+        kind = re.sub(r"[\d.,:-]+|\b(is|are|was|were)\b|s\b", "#", kind)
+        kinds.setdefault(kind if colon else notice, []).append(notice)
+    return [
+        same[0]
+        if len(same) == 1
+        else f"{same[0]} (And {plural(len(same) - 1, 'file')} more.)"
+        for same in kinds.values()
+    ]
+
+
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Return the choice that a misspelt word is near to, else all choices.
 

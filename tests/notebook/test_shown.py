@@ -311,7 +311,7 @@ def test_an_evaluation_without_traces_is_refused_by_one_sentence(shown):
     for call in (bare.plot, bare.segment(HOSTILE).plot):
         with pytest.raises(SightlineError, match="has no traces, which plot needs"):
             call()
-    assert "Attacks found" in bare.summary()
+    assert "Attacks caught" in bare.summary()
 
 
 # In memory

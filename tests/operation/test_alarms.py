@@ -236,7 +236,7 @@ def test_the_log_does_not_depend_on_how_happenings_are_cut(happenings, data):
 # --- What codes say -------------------------------------------------------------------
 
 
-def conditions(codes, cuts=(), step_s=STEP_S):
+def conditions(codes, cuts=(), step_s=STEP_S, holds=0.0):
     """Return what codes say, read in pieces."""
     names = [f"T{k}" for k in range(codes.shape[1])]
     values = np.where(codes < Validity.BAD, 1.0, np.nan)
@@ -248,7 +248,7 @@ def conditions(codes, cuts=(), step_s=STEP_S):
         read = gate.watched(
             times(len(codes))[part], values[part], codes[part].copy(), begins
         )
-        tags = PlantConditions(names, step_s, memory)
+        tags = PlantConditions(names, step_s, memory, holds)
         found += tags.take(read)
         gate_memory, memory = gate.arrays(), tags.arrays()
     book = AlarmBook("all", "f00")
@@ -267,6 +267,19 @@ def test_a_tag_without_a_value_for_an_hour_is_lost_until_it_has_one():
     assert conditions(codes) == [
         (Event.STARTED, AlarmKind.LOST, "T1", 159),
         (Event.ENDED, AlarmKind.LOST, "T1", 200),
+    ]
+
+
+@pytest.mark.parametrize("cuts", [(), (30, 61), (239,)])
+def test_a_tag_that_is_written_seldom_is_not_lost_before_its_first_value(cuts):
+    codes = np.zeros((6 * HOUR, 9), np.int8)
+    codes[:200, 1] = codes[:, 2] = Validity.MISSING
+    codes[250:320, 1] = Validity.MISSING
+    # Both are held for four hours; once the first has had a value, it is lost in one.
+    assert conditions(codes, cuts, holds=4 * 3600.0) == [
+        (Event.STARTED, AlarmKind.LOST, "T2", 239),
+        (Event.STARTED, AlarmKind.LOST, "T1", 309),
+        (Event.ENDED, AlarmKind.LOST, "T1", 320),
     ]
 
 

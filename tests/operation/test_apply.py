@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from sightline.data.row_tables import ArrayRows
+from sightline.data.validity import NotWatched, Unwatched
 from sightline.metrics.alarm_load import Delays
 from sightline.operation.apply import (
     ResidualRecord,
@@ -179,6 +180,20 @@ def test_nothing_is_judged_where_no_row_is_later():
     applied = apply_rule(hand_made(), early)
     assert applied.outcome.kept is Kept.UNJUDGED
     assert applied.drift is None
+
+
+@pytest.mark.parametrize(("hours", "kept"), [(3, Kept.KEPT), (5, Kept.UNJUDGED)])
+def test_time_that_was_not_watched_is_said_and_a_promise_needs_half_of_it(hours, kept):
+    end = BEGIN + 240 * 60.0
+    lost = Unwatched(end, end + hours * 3600.0, NotWatched.NO_DATA)
+    before = Unwatched(BEGIN - 86_400.0, BEGIN - 7200.0, NotWatched.NO_DATA)
+    applied = apply_rule(
+        hand_made(), replace(record({(50, 0): 9.0}), unwatched=(before, lost))
+    )
+    assert applied.outcome.kept is kept
+    said = applied.notices[0]
+    assert said.startswith(f"4.0 of {4 + hours + 22:.1f} hours watched; not watched: ")
+    assert said.endswith("(no data).")
 
 
 def test_drift_by_hand_in_any_chunks():

@@ -131,6 +131,15 @@ def test_a_frozen_tag_is_told_with_the_time_since_when_it_stands(made, cut):
     ]
 
 
+def test_it_is_said_after_how_long_a_tag_is_frozen(made):
+    said = gate_of(made).frozen_words()
+    assert said.startswith(
+        "A tag that stands still is called frozen: LIT101 after 90 s"
+    )
+    assert "FIT101 after 8 min and MV101 after 3.7 h. 1 tag may stand" in said
+    assert not Gatekeeper(CHANNELS, STEP_S, PlantSettings()).frozen_words()
+
+
 def test_what_is_held_is_not_frozen(made):
     rows = telemetry(300, 4)
     rows[100:106, 1] = np.nan

@@ -35,8 +35,9 @@ from sightline.data.zones import iso_stamp, stamp
 from sightline.errors import FileError, StreamError
 from sightline.operation.alarms import AlarmKind
 from sightline.operation.apply import ResidualRecord, apply_rule
+from sightline.operation.telemetry import looked_at
 from sightline.operation.watch import watch_folder
-from sightline.operation.watch_state import WatchState
+from sightline.operation.watch_state import Fate, WatchState
 from sightline.rules.judging import Kept
 from sightline.rules.rule import View
 from sightline.text import per_day
@@ -305,6 +306,14 @@ def test_half_a_line_waits_once_and_a_file_without_last_line_end_is_read(plant):
     assert watched(plant).waiting == ("part000.csv",)
     assert watched(plant).read == ("part000.csv",)
     assert alarms_of(plant / "state.db") == expected(TIME, ROWS)[1]
+
+
+@pytest.mark.parametrize("name", ["a.xlsx", "a.parquet", "a.csv.gz"])
+def test_what_is_no_text_has_no_last_line(tmp_path, name):
+    (tmp_path / name).write_bytes(b"PK and so on")
+    assert looked_at(tmp_path / name, None, 0.0).fate is Fate.READ
+    (tmp_path / "a.csv").write_bytes(b"time,a")
+    assert looked_at(tmp_path / "a.csv", None, 0.0).fate is Fate.WAITING
 
 
 def test_a_broken_file_is_named_others_go_on_and_it_is_tried_again(plant):

@@ -24,7 +24,7 @@ from watched_plants import (
 from sightline import Recording, Tag, commission, export_stream, write_rule
 from sightline.cli.app import app
 from sightline.data.validity import NotWatched, Unwatched, Validity
-from sightline.data.zones import iso_stamp
+from sightline.data.zones import iso_stamp, stamp
 from sightline.detectors import make_detector
 from sightline.errors import FileError
 from sightline.operation.live import LiveDetector, runs_of
@@ -217,6 +217,21 @@ def write_table(path, header):
     return path
 
 
+def test_a_long_table_has_rows_in_the_step_that_the_detector_reads(tmp_path):
+    """A short one would say another step: its readings are 20 s apart, with jitter."""
+    rng = np.random.default_rng(0)
+    lines = ["tag,time,value"]
+    for k in range(90):
+        at = stamp(1_790_000_040 + 20 * k + float(rng.uniform(-4, 4)))
+        lines += [f"{tag},{at},{k}.5" for tag in CHANNELS[k % 2 : 2]]
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join([*lines, ""]))
+    table = read(path)
+    assert table.step_s == STEP_S
+    assert np.unique(np.diff(table.time)).tolist() == [STEP_S]
+    assert (table.codes[:, 2] == Validity.MISSING).all()
+
+
 def test_values_in_another_unit_are_not_used_and_said(tmp_path):
     path = write_table(tmp_path / "a.csv", "time,LIT101 [mm],FIT101 [m3/h],MV101")
     table = read(path, units={"LIT101": "m", "FIT101": "m3/h"})
@@ -224,7 +239,7 @@ def test_values_in_another_unit_are_not_used_and_said(tmp_path):
     assert (table.codes == codes).all()
     assert table.notices == (
         "a.csv: LIT101 is in mm, and the rule was made for m: its values are not used. "
-        "Export it in m, or commission again.",
+        "Export it in m (1 mm is 0.001 m), or commission again.",
     )
 
 

@@ -26,6 +26,7 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
+    by_kind,
     csv_cell,
     names,
     plural,
@@ -639,7 +640,7 @@ def apply_command(
         screen = console()
         for part in applied_tables(applied, made):
             screen.print(part)
-        for note in applied.notices:
+        for note in by_kind(applied.notices):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(
             f"Written to {out}/: alarms.csv, applied.json and drift.csv.",

@@ -1,6 +1,5 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import datetime
@@ -16,7 +15,7 @@ from sightline.cli.console import DebugOption, console, door, options_named
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Step, StepKind, progress_bar
 from sightline.show.terminal import bullets, facts
-from sightline.text import exact, names, plural
+from sightline.text import by_kind, exact, names
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
@@ -196,27 +195,6 @@ def _remedies(audit: "Audit") -> list[str]:
     return [
         " ".join(f"{one.code} ({one.severity}): {one.text} {one.remedy}".split())
         for one in audit.serious
-    ]
-
-
-def by_kind(notices: Sequence[str]) -> list[str]:
-    """Return one line for each kind of remark, with the number of files it is about.
-
-    Examples
-    --------
-    >>> by_kind(["a.csv: 3 rows are late.", "b.csv: 40 rows are late.", "c.csv: Fine."])
-    ['a.csv: 3 rows are late. (And 1 file more.)', 'c.csv: Fine.']
-    """
-    kinds: dict[str, list[str]] = {}
-    for notice in notices:
-        _, colon, text = notice.partition(": ")
-        kind = re.sub(r"[\d.,:-]+|\b(is|are|was|were)\b|s\b", "#", text)
-        kinds.setdefault(kind if colon else notice, []).append(notice)
-    return [
-        same[0]
-        if len(same) == 1
-        else f"{same[0]} (And {plural(len(same) - 1, 'file')} more.)"
-        for same in kinds.values()
     ]
 
 

@@ -9,7 +9,7 @@ from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door
 from sightline.progress import progress_bar
-from sightline.text import names, plural, span_s
+from sightline.text import by_kind, names, plural, span_s
 
 if TYPE_CHECKING:
     from sightline.operation.alarms import AlarmRecord
@@ -117,7 +117,7 @@ def watch_command(
             progress=advance,
         )
     screen, errors = console(), console(stderr=True)
-    for notice in done.notices:
+    for notice in by_kind(done.notices):
         errors.print(notice, soft_wrap=True)
     read = f"{plural(len(done.read), 'file')} read"
     waiting = f", {names(done.waiting, 3)} left" if done.waiting else ""

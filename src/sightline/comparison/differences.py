@@ -581,7 +581,7 @@ class PairedTestbed:
             high = scale = int(kept.sum())
         interval = interval_of(
             float(np.mean(values)),
-            Ends(scale * ends.low, scale * ends.high),
+            Ends(scale * ends.low, scale * ends.high, ends.tail),
             low=low,
             high=high,
         )
@@ -914,6 +914,7 @@ def _ends_over_seeds(
         name: Ends(
             np.mean([ends[name].low for ends in of_seeds], axis=0),
             np.mean([ends[name].high for ends in of_seeds], axis=0),
+            of_seeds[0][name].tail,
         )
         for name in shared
     }

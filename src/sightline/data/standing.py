@@ -19,8 +19,8 @@ from sightline.data.validity import Codes, Validity, breaks_after
 
 # A tag is frozen after so many times the longest time for which it stood still before,
 STILL_LIMIT: Final = 1.5
-# unless that is longer than this: such a tag shows a state, and may stand.
-LONGEST_S: Final = 12 * 3600.0
+# unless that would be after more than a day: such a tag shows a state, and may stand.
+LONGEST_S: Final = 24 * 3600.0 / STILL_LIMIT
 # A number that is read differs by less than this share from the same one elsewhere.
 _ROUNDING: Final = 1e-9
 

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.text import names
+from sightline.data.zones import stamp
+from sightline.text import names, plural
 
 Codes = npt.NDArray[np.int8]
 
@@ -27,6 +28,10 @@ POOR_SHARE: Final = 0.25
 POOR_S: Final = 600.0
 # A single tag among others is lost; it never makes an outage.
 LEAST_TAGS: Final = 2
+# A promise is judged if at least this share of the time was watched.
+LEAST_WATCHED: Final = 0.5
+# Times not watched that are named.
+_MOST_SPANS: Final = 4
 # After the mode of a plant has changed, rows this long are left out.
 SETTLE_S: Final = 600.0
 
@@ -109,6 +114,28 @@ class Unwatched:
     reason: NotWatched
 
 
+def watched_words(
+    hours: float,
+    total: float,
+    unwatched: Sequence[Unwatched],
+    zone: str | None,
+    since: float = -np.inf,
+) -> str:
+    """Return how many of some hours were watched, and which time was not, in words."""
+    told = f"{hours:.1f} of {total:.1f} hours watched"
+    longest = sorted(unwatched, key=lambda one: one.start - one.end)
+    chosen = sorted(longest[:_MOST_SPANS], key=lambda one: one.start)
+    spans = [
+        f"{stamp(max(one.start, since), zone)} to {stamp(one.end, zone)} ({one.reason})"
+        for one in chosen
+    ]
+    if not spans:
+        return f"{told}."
+    more = len(unwatched) - len(chosen)
+    rest = f", and {plural(more, 'shorter time')}" if more else ""
+    return f"{told}; not watched: {'; '.join(spans)}{rest}."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Mode:
     """When a plant runs: only then it is learned from and judged.
@@ -144,7 +171,7 @@ def code_counts(codes: Codes, channels: Sequence[str], most: int = 6) -> list[st
     n_codes = len(Validity)
     # All cells are counted in one pass, most often over nothing but good ones.
     odd = np.flatnonzero(codes)
-    place = codes.ravel()[odd].astype(np.intp) * len(channels) + odd % len(channels)
+    place = codes.ravel()[odd].astype(np.int64) * len(channels) + odd % len(channels)
     table = np.bincount(place, minlength=n_codes * len(channels))
     for code, words in CODE_WORDS.items():
         counts = table.reshape(n_codes, -1)[code]

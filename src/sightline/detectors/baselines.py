@@ -39,7 +39,7 @@ from sightline.progress import Progress, Step, StepKind
 _ROWS_AT_ONCE = 16_384
 # Share of its variance added to each tag where others tell what it would be.
 _RIDGE = 1e-3
-_REPLACED = "Lost cells were given what the other tags of their row tell of them."
+_REPLACED = "Those that were lost have instead what the other tags of their row tell."
 # A channel with less than this left outside the components is one of them by itself.
 _LEAST_LEFT = 1e-9
 # Errors that differ by less than this share of the mean's error are a tie.

@@ -21,7 +21,7 @@ blocks.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -45,6 +45,10 @@ FEW_EVENTS = 10
 LEVEL = 0.95
 _LEAST = float(np.finfo(np.float64).tiny)
 _TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
+# One more attack, unseen or wholly seen, is more than 95% need where few attacks hold
+# most rows: figures that weigh rows then take twice the tail, fully so up to this many
+# effective attacks.
+_FEW_EFFECTIVE = 3.0
 
 
 def block_length(series: Floats) -> int:
@@ -619,11 +623,12 @@ MEANS = {
 class Ends:
     """A figure in every draw, with one more attack unseen and wholly seen.
 
-    Row 0 of both is the figure itself.
+    Row 0 of both is the figure itself. `tail` is the share of draws beyond each end.
     """
 
     low: Floats
     high: Floats
+    tail: float = _TAILS[0]
 
     @property
     def estimate(self) -> float:
@@ -682,10 +687,28 @@ def one_more_attack(
     return Ends(_shares(seen + more * unseen, whole), _shares(seen + more, whole))
 
 
+def tail_of(values: Floats, weight: Floats) -> float:
+    """Return the tail of a figure that weighs attacks by their rows.
+
+    2.5% for many attacks, and where all values are 0 or 1 (to 0.01), for which one more
+    attack is exact; up to 5% for few effective ones, where it is more than 95% need.
+
+    Examples
+    --------
+    >>> tail_of(np.array([0.2, 0.9]), np.array([1.0, 1.0]))
+    0.05
+    >>> tail_of(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    0.025
+    """
+    if np.all(np.abs(values - np.round(values)) <= 0.01):
+        return _TAILS[0]
+    return _TAILS[0] * (1 + min(1.0, _FEW_EFFECTIVE / effective_attacks(weight)))
+
+
 def interval_of(
     estimate: float | None, ends: Ends, *, low: float = 0.0, high: float = 1.0
 ) -> tuple[float, float | None] | None:
-    """Return the 95% interval: 2.5% point of the low, 97.5% point of the high end.
+    """Return the 95% interval: a low point of the low end, a high one of the high end.
 
     It is stretched to hold the estimate, and cut to the range of the figure.
 
@@ -709,7 +732,7 @@ def interval_of(
     # A value that was drawn, as there is none between a number and infinity.
     at = [
         float(np.quantile(drawn, tail, method="inverted_cdf"))
-        for drawn, tail in zip(draws, _TAILS, strict=True)
+        for drawn, tail in zip(draws, (ends.tail, 1 - ends.tail), strict=True)
     ]
     bottom, top = max(min(at[0], estimate), low), min(max(at[1], estimate), high)
     if not np.isfinite(bottom):
@@ -758,6 +781,8 @@ def ends_of(
         if weight.sum() > 0:
             weight, gamma = weight[known] / weight.sum(), draws.of_attacks(known).gamma
             one_more = one_more_attack(values[:, known], weight, gamma, mean.unseen)
+            if mean.weighting is Weighting.ROWS:
+                one_more = replace(one_more, tail=tail_of(values[0, known], weight))
             ends[figure.value] = one_more
     # F1 and precision follow from recall and the share of calm rows in alarm.
     n_attack, n_normal = drawn.stream.attack_rows.sum(), drawn.stream.n_normal
@@ -769,8 +794,12 @@ def ends_of(
         true, alarms = share * n_attack, share * n_attack + rate * n_normal
         f1.append(2 * true / (n_attack + alarms))
         precision.append(true / np.where(alarms > 0, alarms, np.nan))
-    ends |= {"f1": Ends(*f1), "precision": Ends(*precision)}
-    ends["average_precision"] = Ends(*drawn.average_precision.T)
+    auc = ends.get("roc_auc", recall)
+    ends |= {
+        "f1": Ends(f1[0], f1[1], recall.tail),
+        "precision": Ends(precision[0], precision[1], recall.tail),
+        "average_precision": replace(Ends(*drawn.average_precision.T), tail=auc.tail),
+    }
     if drawn.stream.d_full is not None:
         ends["median_d_full"] = weighted_median(drawn.stream.d_full, draws.gamma)
     return ends

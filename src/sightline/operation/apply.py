@@ -19,6 +19,7 @@ from sightline.data.segments import (
     segments_of,
 )
 from sightline.data.stream_input import TableColumns
+from sightline.data.validity import LEAST_WATCHED, Unwatched, watched_words
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import FileError, naming
@@ -86,6 +87,8 @@ class ResidualRecord:
         Whether these are the rows that the rule was made on.
     notices : tuple of str
         What was filled or left out.
+    unwatched : tuple of Unwatched
+        Time without rows, because nothing could be watched.
     """
 
     name: str
@@ -99,6 +102,7 @@ class ResidualRecord:
     score: Floats | None = None
     is_commissioned: bool = False
     notices: tuple[str, ...] = ()
+    unwatched: tuple[Unwatched, ...] = ()
 
 
 def open_record(
@@ -251,6 +255,7 @@ def _from_folder(
         timezone=recording.timezone,
         score=rows.score,
         notices=(*notices, *rows.notices),
+        unwatched=recording.unwatched,
     )
 
 
@@ -413,6 +418,16 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         step_s=made.rule.step_s or 1.0,
     )
     outcome, budget = judge_rule(run, judged, made.promise), made.rule.budget
+    if record.unwatched:
+        step_s, spans = made.rule.step_s or 1.0, record.unwatched
+        hours = len(is_later) * step_s / 3600
+        total = hours + sum(one.end - one.start for one in spans) / 3600
+        notices.insert(0, watched_words(hours, total, spans, record.timezone))
+        since = -np.inf if ends is None else ends
+        lost_s = sum(max(one.end - max(one.start, since), 0.0) for one in spans)
+        later_s = int(is_later.sum()) * step_s
+        if later_s < LEAST_WATCHED * (later_s + lost_s):
+            outcome = replace(outcome, kept=Kept.UNJUDGED)
     # Enough time to say which limit these rows would give.
     if (
         outcome.kept is Kept.UNUSED

@@ -18,6 +18,9 @@ from sightline.operation.telemetry import WatchedRows
 
 # A tag without a usable value for so long is lost.
 LOST_S: Final = 3600.0
+# One that has had none since the watch began may be written seldom: it is lost after
+# the longest time for which its readings are held, but not later than after this.
+LATEST_S: Final = 86_400.0
 # No data for so long, or for three rows where they are further apart.
 NO_DATA_S: Final = 3600.0
 _STEPS: Final = 3
@@ -40,6 +43,8 @@ class PlantConditions:
         Seconds a row.
     saved : mapping of str to array, optional
         What `arrays` gave.
+    holds : float or array of shape (n_channels,)
+        For how long readings of each are held.
     """
 
     def __init__(
@@ -47,18 +52,24 @@ class PlantConditions:
         channels: Sequence[str],
         step_s: float,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
+        holds: float | Floats = 0.0,
     ) -> None:
         self.channels, self.step_s = tuple(channels), step_s
+        self.holds = np.broadcast_to(np.clip(holds, LOST_S, LATEST_S), len(channels))
+        # Whether each tag has had a value.
+        self.seen = np.zeros(len(self.channels), np.bool_)
         # Rows in a row without a reading of each tag, and the time of the first.
         self.without = np.zeros((2, len(self.channels)))
         # Time of the last row with data; nan before the first row.
         self.last = np.full(1, np.nan)
         if saved is not None:
             self.without, self.last = saved["without"].copy(), saved["last"].copy()
+            self.seen = saved.get("seen", ~self.seen).copy()
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers."""
-        return {"without": self.without.copy(), "last": self.last.copy()}
+        own = {"without": self.without, "last": self.last, "seen": self.seen}
+        return {name: array.copy() for name, array in own.items()}
 
     def take(self, read: WatchedRows) -> list[Happening]:
         """Return what begins and ends in some more rows."""
@@ -122,7 +133,9 @@ class PlantConditions:
         moves = is_without.any(axis=0) | (self.without[0] > 0)
         for k in np.flatnonzero(moves).tolist() if n_rows else ():
             count, start = self._rows_without(is_without[:, k], time, k)
-            is_lost = has_none[:, k] & (count * self.step_s >= LOST_S)
+            was_seen = self.seen[k] | np.logical_or.accumulate(~is_without[:, k])
+            longest = np.where(was_seen, LOST_S, self.holds[k])
+            is_lost = has_none[:, k] & (count * self.step_s >= longest)
             found += _switches(
                 AlarmKind.LOST,
                 self.channels[k],
@@ -131,6 +144,7 @@ class PlantConditions:
                 ~is_without[:, k],
                 start,
             )
+        self.seen |= (~is_without).any(axis=0)
         return found
 
     def _rows_without(self, flags: Bools, time: Floats, k: int) -> tuple[Ints, Floats]:

@@ -24,7 +24,7 @@ from sightline.data.downsampling import (
 )
 from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
-from sightline.data.standing import LONGEST_S, StandingTags
+from sightline.data.standing import LONGEST_S, STILL_LIMIT, StandingTags
 from sightline.data.validity import (
     Codes,
     Gate,
@@ -47,13 +47,13 @@ from sightline.rules.file import file_digest
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import Origin, Telemetry
 from sightline.rules.rule import Rule
-from sightline.tables.text_tables import PARQUET, is_table
+from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant import read_folder
 from sightline.testbeds.own_plant.exports import raw_readings
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import StateWords, open_source
-from sightline.text import names
+from sightline.text import duration, names, plural
 
 # Tables of a folder that are no telemetry.
 _NO_EXPORTS = ("tags", "attacks", "incidents")
@@ -319,13 +319,12 @@ def rule_rows(
         If step or channels do not fit.
     """
     telemetry, rule = telemetry_of(made), made.rule
-    # Steps are joined after holding, as from file to file.
-    breaks = np.zeros(1, np.int64) if recording.breaks is None else recording.breaks
-    whole = replace(
-        recording,
-        values=forward_fill(recording.values, breaks)[0],
-        validity=recording.codes(),
-    )
+    whole = recording
+    if steps_to_join(recording.step_s, telemetry) > 1:
+        # Steps are joined after holding, as from file to file.
+        breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
+        held = forward_fill(whole.values, breaks)[0]
+        whole = replace(whole, values=held, validity=whole.codes())
     slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)
     check_names(rows.channels, made)
@@ -494,7 +493,7 @@ def looked_at(
     ends_in_line = False
     with reading(path), path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
-        if path.suffix.lower() not in (*PARQUET, _PACKED):
+        if path.suffix.lower() not in (*PARQUET, *EXCEL, _PACKED):
             file.seek(-min(4, os.fstat(file.fileno()).st_size), os.SEEK_END)
             ends_in_line = not file.read().rstrip(b"\0").endswith((b"\n", b"\r"))
     if known and is_read and known.digest == digest:
@@ -612,6 +611,9 @@ class TelemetryReader:
         settings = replace(self.settings, step_s=self.settings.step_s or step_s)
         known = self.known
         source = open_source(path, settings, roles=known.roles, ranges=known.ranges)
+        if source.columns.tag is not None and settings.step_s is None:
+            # A long table has rows in any step: those that the detector reads.
+            source.settings = replace(settings, step_s=known.step_s)
         readings = raw_readings(source, StateWords(known.words), may_be_empty=True)
         found = {name: k for k, name in enumerate(readings.channels)}
         present = [(k, found[n]) for k, n in enumerate(self.channels) if n in found]
@@ -636,8 +638,8 @@ class TelemetryReader:
                 codes[:, k] = Validity.UNIT
                 notices.append(
                     f"{path.name}: {tag} is in {unit}, and the rule was made for "
-                    f"{wanted}: its values are not used. Export it in {wanted}, or "
-                    "commission again."
+                    f"{wanted}: its values are not used. Export it in {wanted}"
+                    f"{_conversion(unit, wanted)}, or commission again."
                 )
         lost = [n for n in self.channels if n not in found]
         if lost and source.columns.tag is None:
@@ -686,6 +688,35 @@ def dated_wrongly(
         for path, seconds in ahead.items()
         if seconds > most
     }
+
+
+# Parts and multiples of a unit.
+_PREFIXES: Final = {
+    "": 1.0,
+    "µ": 1e-6,
+    "m": 1e-3,
+    "c": 1e-2,
+    "d": 0.1,
+    "h": 1e2,
+    "k": 1e3,
+    "M": 1e6,
+}
+
+
+def _conversion(unit: str, wanted: str) -> str:
+    """Return in words how one unit becomes another, where that is exact; else nothing.
+
+    Examples
+    --------
+    >>> _conversion("V", "mV"), _conversion("bar", "mbar"), _conversion("l/s", "m")
+    (' (1 V is 1000 mV)', ' (1 bar is 1000 mbar)', '')
+    """
+    for one, size in _PREFIXES.items():
+        for other, part in _PREFIXES.items():
+            base = unit.removeprefix(one)
+            if base and unit == one + base and wanted == other + base:
+                return f" (1 {unit} is {size / part:.12g} {wanted})"
+    return ""
 
 
 def second_passes(
@@ -889,6 +920,7 @@ class Gatekeeper:
         known: Telemetry | None = None,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
     ) -> None:
+        self.channels = tuple(channels)
         self.holds: float | Floats = 0.0
         mode = None
         if known is not None:
@@ -905,6 +937,21 @@ class Gatekeeper:
             self.last = LastKnown(**{k: saved[k].copy() for k in _LAST})
             self.gate.state = saved["gate"].copy()
             self.was_out = saved["out"].copy()
+
+    def frozen_words(self) -> str:
+        """Return in words after how long each tag is called frozen; empty if none."""
+        limits = STILL_LIMIT * self.standing.longest_s
+        order = np.argsort(limits, kind="stable")
+        said = [
+            f"{self.channels[k]} after {duration(float(limits[k]))}"
+            for k in order.tolist()
+            if np.isfinite(limits[k])
+        ]
+        if not said:
+            return ""
+        n_none = len(limits) - len(said)
+        none = f" {plural(n_none, 'tag')} may stand for any time." if n_none else ""
+        return f"A tag that stands still is called frozen: {names(said, 60)}.{none}"
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers."""

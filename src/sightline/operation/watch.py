@@ -142,10 +142,7 @@ class WatchReport:
     @property
     def is_watching(self) -> bool:
         """Whether the last row was watched by the rule, and files still arrive."""
-        missing = (AlarmKind.NO_DATA, AlarmKind.RULE_OUT)
-        if self.silent_s or any(one.kind in missing for one in self.running):
-            return False
-        return self.week is None or not self.week.out_since
+        return not self.silent_s and (self.week is None or self.week.is_watching)
 
     @property
     def is_urgent(self) -> bool:
@@ -627,7 +624,7 @@ class _WatchRun:
             _under("gate/", saved.arrays),
         )
         tags = PlantConditions(
-            self.channels, table.step_s, _under("tags/", saved.arrays)
+            self.channels, table.step_s, _under("tags/", saved.arrays), gate.holds
         )
         live = LiveRule(
             self.made, _under("rule/", saved.arrays), saved.alarm, saved.stretch
@@ -738,8 +735,11 @@ class _WatchRun:
         week = Week.of(self.store, self.made, self.zone)
         write_metrics(week, self.store, self.made, out / METRICS)
         if week is not None:
-            off = sorted(self.own.off)
-            write_page(week, off, self._remarks_of(week), out / PAGE)
+            off, step_s = sorted(self.own.off), self.made.rule.step_s or 1.0
+            known = None if self.model is None else telemetry_of(self.made)
+            gate = Gatekeeper(self.channels, step_s, self.settings, known)
+            remarks_of_files = self._remarks_of(week)
+            write_page(week, off, remarks_of_files, gate.frozen_words(), out / PAGE)
 
         def names(fate: Fate) -> tuple[str, ...]:
             return tuple(name for name, found in self.fates.items() if found is fate)

@@ -11,7 +11,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from sightline._version import __version__
-from sightline.data.validity import NotWatched, Unwatched
+from sightline.data.validity import (
+    LEAST_WATCHED,
+    NotWatched,
+    Unwatched,
+    watched_words,
+)
 from sightline.data.zones import local_seconds, stamp, zone_words
 from sightline.files import staged_file
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
@@ -30,15 +35,11 @@ from sightline.operation.watch_state import (
 from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
-from sightline.text import duration, names, number, per_day, plural, share
+from sightline.text import by_kind, duration, names, number, per_day, plural, share
 
 WEEK_H: Final = 7 * 24
 # Tags whose drift is listed.
 MOST_DRIFTS: Final = 20
-# Times not watched that are named.
-MOST_SPANS: Final = 4
-# A promise is judged if at least this share of the time was watched.
-LEAST_WATCHED: Final = 0.5
 # Share of time in alarm, in budgets, above which a sentence warns.
 MUCH_TIME: Final = 2.0
 _STYLES: Final = ("page.css", "tables.css", "print.css")
@@ -260,6 +261,13 @@ class Week:
             return Kept.UNJUDGED
         return kept_promise(self.made.promise, self.load)
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether the last row was watched by the rule, and files still arrive."""
+        missing = (AlarmKind.NO_DATA, AlarmKind.RULE_OUT)
+        is_missing = any(o.is_running and o.kind in missing for o in self.records)
+        return self.out_since is None and not is_missing
+
     def state_line(self) -> str | None:
         """Return in one line that an alarm runs or nothing is watched; else None."""
         running = {one.kind: one for one in self.records if one.is_running}
@@ -326,19 +334,7 @@ class Week:
         """Return how much of the time was watched, and which was not, in words."""
         hours = (self.load.days or 0.0) * 24
         total = (self.last + self.step_s - self.since) / 3600
-        told = f"{hours:.1f} of {total:.1f} hours watched"
-        longest = sorted(self.unwatched, key=lambda one: one.start - one.end)
-        chosen = sorted(longest[:MOST_SPANS], key=lambda one: one.start)
-        spans = [
-            f"{stamp(max(one.start, self.begin), self.zone)} to "
-            f"{stamp(one.end, self.zone)} ({one.reason})"
-            for one in chosen
-        ]
-        if not spans:
-            return f"{told}."
-        more = len(self.unwatched) - len(chosen)
-        rest = f", and {plural(more, 'shorter time')}" if more else ""
-        return f"{told}; not watched: {'; '.join(spans)}{rest}."
+        return watched_words(hours, total, self.unwatched, self.zone, self.begin)
 
     @cached_property
     def days(self) -> tuple[Day, ...]:
@@ -462,9 +458,23 @@ def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
 
 
 def write_page(
-    week: Week, off: Sequence[AlarmKind], notices: Sequence[str], path: Path
+    week: Week,
+    off: Sequence[AlarmKind],
+    notices: Sequence[str],
+    frozen: str,
+    path: Path,
 ) -> None:
-    """Write the page of the week: self-contained HTML."""
+    """Write the page of the week: self-contained HTML.
+
+    Parameters
+    ----------
+    week, off, notices
+        The week, kinds of alarms that are turned off, and remarks about files.
+    frozen : str
+        After how long tags are called frozen.
+    path : Path
+        The file.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -486,7 +496,8 @@ def write_page(
     )
     text = environment.from_string(template).render(
         week=week,
-        notices=notices,
+        notices=by_kind(notices),
+        frozen=frozen,
         off=off,
         running=week.running(),
         shelved=week.running(shelved=True),
@@ -571,7 +582,11 @@ def _week_figures(week: Week) -> list[tuple[str, str, float]]:
     return [
         ("last_row_seconds", "Time of the last row.", week.last),
         ("last_good_row_seconds", "Time up to which rows were watched.", good),
-        ("watching", "Whether the last row was watched.", int(not week.out_since)),
+        (
+            "watching",
+            "0 if nothing is watched now: no data, or the rule is out of service.",
+            int(week.is_watching),
+        ),
         ("alarm_running", "Whether an alarm of the rule runs.", int(week.is_running)),
         ("week_days", "Watched days of the last 7.", load.days or 0),
         ("week_watched_share", "Share of time watched.", week.watched_share),

@@ -267,7 +267,11 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
         "Fewer false alarms than the interval of the promise: the limit is higher than "
         "these rows need.",
     ),
-    Kept.UNJUDGED: ("not judged", "No attack-free rows were left to judge it on."),
+    Kept.UNJUDGED: (
+        "not judged",
+        "No attack-free rows were left to judge it on, or less than half of the time "
+        "was watched.",
+    ),
 }
 
 
@@ -635,6 +639,7 @@ def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
         Kept.KEPT: "the promise was kept",
         Kept.BROKEN: "the promise was broken",
         Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
+        Kept.UNJUDGED: "not judged, for less than half of the time was watched",
     }[row.kept or Kept.KEPT]
     if row.kept is Kept.KEPT and budget and is_far_over(row.load, budget):
         words = "as many as promised, and yet more than twice the budget"
