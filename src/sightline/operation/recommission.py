@@ -62,7 +62,7 @@ from sightline.rules.judging import (
     cost_together,
     judge_in_use,
 )
-from sightline.rules.limits import Budget, Limit, Promise
+from sightline.rules.limits import Budget
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.normal import (
     LEVEL_FLOOR,
@@ -118,7 +118,7 @@ def stream_of_exports(
     FileError, StreamError
         If the exports cannot be read, or do not fit.
     """
-    made = _without_members(stream)
+    made = _rule_of(stream)
     recording, notices = read_telemetry(sources, made, detector, progress=progress)
     rows = rule_rows(recording, made, detector, progress=progress)
     labels, remarks = rows.labels.copy(), [*notices, *rows.notices]
@@ -164,8 +164,16 @@ def _first_rows(rows: Rows) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]
     return np.concatenate(parts)
 
 
-def _without_members(stream: ResidualStream) -> MadeRule:
-    """Return a rule that says what rows it reads, and nothing of alarms."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Reads:
+    """What rows a rule of a stream would read; see `ReadsRows`."""
+
+    rule: Rule
+    origin: Origin | None
+
+
+def _rule_of(stream: ResidualStream) -> _Reads:
+    """Return a rule without members: it says what rows it reads, nothing of alarms."""
     step_s = stream.step_s
     rule = Rule(
         name=stream.name,
@@ -176,12 +184,7 @@ def _without_members(stream: ResidualStream) -> MadeRule:
         delays=Delays.of_step(step_s or 1.0),
         step_s=step_s,
     )
-    return MadeRule(
-        rule=rule,
-        limit=Limit(value=1.0, alarms=0.0, share=0.0),
-        promise=Promise(per_day=0.0, share=0.0, days=1.0, spread=2.0, alarms=0.0),
-        origin=origin_of(stream, (), None),
-    )
+    return _Reads(rule=rule, origin=origin_of(stream, (), None))
 
 
 # --- A rule made again ----------------------------------------------------------------

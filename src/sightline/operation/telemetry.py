@@ -45,7 +45,8 @@ from sightline.operation.watch_state import Fate, SeenFile
 from sightline.progress import Progress, silent
 from sightline.rules.file import file_digest
 from sightline.rules.making import MadeRule
-from sightline.rules.normal import Telemetry
+from sightline.rules.normal import Origin, Telemetry
+from sightline.rules.rule import Rule
 from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant import read_folder
@@ -59,6 +60,18 @@ _NO_EXPORTS = ("tags", "attacks", "incidents")
 # A file that changed less than this many seconds ago may still be written.
 SETTLE_S: Final = 5.0
 _PACKED: Final = ".gz"
+
+
+class ReadsRows(Protocol):
+    """What says which rows a rule reads: a made rule, or one without members."""
+
+    @property
+    def rule(self) -> Rule:
+        """Its channels and its step."""
+
+    @property
+    def origin(self) -> Origin | None:
+        """How recordings are prepared."""
 
 
 # --- A recording through the detector -------------------------------------------------
@@ -134,7 +147,7 @@ def exports_in(folder: Path) -> list[Path]:
         )
 
 
-def export_settings(folder: Path, made: MadeRule) -> PlantSettings:
+def export_settings(folder: Path, made: ReadsRows) -> PlantSettings:
     """Return how tables of a folder are read: its plant.toml, else the rule's zone."""
     settings = read_settings(folder / "plant.toml")
     zone = None if made.origin is None else made.origin.timezone
@@ -143,7 +156,7 @@ def export_settings(folder: Path, made: MadeRule) -> PlantSettings:
 
 def read_telemetry(
     sources: Sequence[Path],
-    made: MadeRule,
+    made: ReadsRows,
     detector: LearnedDetector,
     *,
     progress: Progress = silent,
@@ -174,7 +187,7 @@ def read_telemetry(
 
 def read_exports(
     paths: Sequence[Path],
-    made: MadeRule,
+    made: ReadsRows,
     detector: LearnedDetector,
     settings: PlantSettings,
 ) -> tuple[Recording, tuple[str, ...]]:
@@ -279,7 +292,7 @@ def read_exports(
 
 def rule_rows(
     recording: Recording,
-    made: MadeRule,
+    made: ReadsRows,
     detector: LearnedDetector,
     *,
     progress: Progress = silent,
@@ -351,7 +364,7 @@ def steps_to_join(step_s: float | None, telemetry: Telemetry) -> int:
     return every
 
 
-def check_names(channels: Sequence[str], made: MadeRule) -> None:
+def check_names(channels: Sequence[str], made: ReadsRows) -> None:
     """Raise unless rows have the channels of a rule, in their order."""
     wanted = [channel.name for channel in made.rule.channels]
     if list(channels) == wanted:
@@ -371,7 +384,7 @@ def check_names(channels: Sequence[str], made: MadeRule) -> None:
     )
 
 
-def check_step(step_s: float | None, made: MadeRule) -> None:
+def check_step(step_s: float | None, made: ReadsRows) -> None:
     """Raise if rows come in another step than a rule was made for."""
     wanted = made.rule.step_s
     if step_s is None or wanted is None or abs(step_s - wanted) <= 0.01 * wanted:
@@ -382,7 +395,7 @@ def check_step(step_s: float | None, made: MadeRule) -> None:
     )
 
 
-def telemetry_of(made: MadeRule) -> Telemetry:
+def telemetry_of(made: ReadsRows) -> Telemetry:
     """Return how recordings are prepared for the detector of a rule."""
     return Telemetry() if made.origin is None else made.origin.telemetry
 
