@@ -62,7 +62,7 @@ from sightline.rules.judging import (
     cost_together,
     judge_in_use,
 )
-from sightline.rules.limits import Budget, Limit, Promise
+from sightline.rules.limits import Budget, Limit
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
 from sightline.rules.normal import (
     LEVEL_FLOOR,
@@ -77,6 +77,7 @@ from sightline.rules.normal import (
     raw_rows,
     stream_digest,
 )
+from sightline.rules.promise import Forecast, Promise
 from sightline.rules.rule import LinearView, Rule, View
 from sightline.rules.scoring import ScoredStream, score
 from sightline.storage import join_files, read_rule
@@ -176,10 +177,11 @@ def _without_members(stream: ResidualStream) -> MadeRule:
         delays=Delays.of_step(step_s or 1.0),
         step_s=step_s,
     )
+    nothing = Forecast(per_day=0.0, spread=2.0)
     return MadeRule(
         rule=rule,
         limit=Limit(value=1.0, alarms=0.0, share=0.0),
-        promise=Promise(per_day=0.0, share=0.0, days=1.0, spread=2.0, alarms=0.0),
+        promise=Promise(alarms=nothing, time=nothing, usual_s=1.0, budget=Budget()),
         origin=origin_of(stream, (), None),
     )
 
