@@ -234,15 +234,14 @@ def read_incidents(
         if decision is not _INCIDENT:
             others[decision].append((start, end))
             continue
+        tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
         incidents.append(
             Incident(
                 id=name,
                 listed=(start, end),
-                targets=tuple(
-                    filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "")))
-                ),
+                targets=tuple(filter(None, tags)),
                 note=row.get("note", ""),
                 uncertainty_s=60 * _minutes(row, "uncertainty_min", path, line),
             )
