@@ -241,7 +241,7 @@ def _evaluate(
     verdicts = None
     if request.diagnosis and attacks:
         verdicts = judge(scored, attacks, rules.facts if rules else None, **drawn)
-
+    shown = _shown(verdicts, attacks)
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
@@ -261,11 +261,7 @@ def _evaluate(
         uncertainty=request.intervals,
         seed=request.seed,
     )
-    shown = _shown(verdicts)
-    seen = frozenset(
-        row.id for row, is_shown in zip(attacks, shown, strict=False) if is_shown
-    )
-    findings = lint_stream(scored, measures, seen)
+    findings = lint_stream(scored, measures, shown)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
     segments = _segments(scored, attacks, rules, verdicts, shown)
     return result.Evaluation(
@@ -302,13 +298,16 @@ def _commission(
         return None, str(error)
 
 
-def _shown(verdicts: Diagnosis | None) -> list[bool]:
-    """Return which attacks the rule in use or a repair shows; empty if not judged."""
-    return [
-        (one.found is not None and one.found.is_found)
+def _shown(
+    verdicts: Diagnosis | None, rows: Sequence[SegmentMeasures]
+) -> frozenset[str]:
+    """Return the attacks that the rule in use or a repair shows."""
+    return frozenset(
+        row.id
+        for row, one in zip(rows, verdicts.segments if verdicts else (), strict=False)
+        if (one.found is not None and one.found.is_found)
         or any(outcome.visible for outcome in (one.ladder or {}).values())
-        for one in (verdicts.segments if verdicts else ())
-    ]
+    )
 
 
 def _segments(
@@ -316,7 +315,7 @@ def _segments(
     rows: Sequence[SegmentMeasures],
     rules: Commissioning | None,
     verdicts: Diagnosis | None,
-    shown: Sequence[bool],
+    shown: frozenset[str],
 ) -> tuple[result.SegmentResult, ...]:
     """Return each attack: what was measured, why it was missed, and its ceiling.
 
@@ -327,7 +326,8 @@ def _segments(
     reasons = verdicts.segments if verdicts else (SegmentDiagnosis(),) * len(rows)
     limits: Sequence[Ceiling | None] = [None] * len(rows)
     if rules and verdicts:
-        limits = ceilings(scored.stream.test, scored.test, rules, shown)
+        is_shown = [row.id in shown for row in rows]
+        limits = ceilings(scored.stream.test, scored.test, rules, is_shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)
