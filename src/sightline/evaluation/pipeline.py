@@ -26,7 +26,6 @@ None, and drift, quality and false alarms are measured.
 import inspect
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import compress
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -242,6 +241,7 @@ def _evaluate(
     verdicts = None
     if request.diagnosis and attacks:
         verdicts = judge(scored, attacks, rules.facts if rules else None, **drawn)
+    shown = _shown(verdicts, attacks)
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
@@ -249,20 +249,19 @@ def _evaluate(
     # The audit has a place of its own.
     meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     provenance = result.Provenance.of_now(meta)
+    test = scored.test
     localisation = localise(
         stream.test,
         stream.channels,
-        scored.test.reference,
-        scored.test.attacks,
-        scored.test.alarms,
+        test.reference,
+        test.attacks,
+        test.alarms,
         stages=provenance.stages,
         attribution=blame,
         uncertainty=request.intervals,
         seed=request.seed,
     )
-    shown = _shown(verdicts)
-    seen = frozenset(compress([row.id for row in attacks], shown))
-    findings = lint_stream(scored, measures, seen)
+    findings = lint_stream(scored, measures, shown)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
     segments = _segments(scored, attacks, rules, verdicts, shown)
     return result.Evaluation(
@@ -299,13 +298,16 @@ def _commission(
         return None, str(error)
 
 
-def _shown(verdicts: Diagnosis | None) -> list[bool]:
-    """Return which attacks the rule in use or a repair shows; empty if not judged."""
-    return [
-        (one.found is not None and one.found.is_found)
+def _shown(
+    verdicts: Diagnosis | None, rows: Sequence[SegmentMeasures]
+) -> frozenset[str]:
+    """Return the attacks that the rule in use or a repair shows."""
+    return frozenset(
+        row.id
+        for row, one in zip(rows, verdicts.segments if verdicts else (), strict=False)
+        if (one.found is not None and one.found.is_found)
         or any(outcome.visible for outcome in (one.ladder or {}).values())
-        for one in (verdicts.segments if verdicts else ())
-    ]
+    )
 
 
 def _segments(
@@ -313,7 +315,7 @@ def _segments(
     rows: Sequence[SegmentMeasures],
     rules: Commissioning | None,
     verdicts: Diagnosis | None,
-    shown: Sequence[bool],
+    shown: frozenset[str],
 ) -> tuple[result.SegmentResult, ...]:
     """Return each attack: what was measured, why it was missed, and its ceiling.
 
@@ -324,7 +326,8 @@ def _segments(
     reasons = verdicts.segments if verdicts else (SegmentDiagnosis(),) * len(rows)
     limits: Sequence[Ceiling | None] = [None] * len(rows)
     if rules and verdicts:
-        limits = ceilings(scored.stream.test, scored.test, rules, shown)
+        is_shown = [row.id in shown for row in rows]
+        limits = ceilings(scored.stream.test, scored.test, rules, is_shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)
