@@ -493,7 +493,6 @@ def recommission_command(
       sightline recommission watch.db --out rule-2 --incidents rule-2/review.csv
     """
     from sightline.operation.recommission import recommission
-    from sightline.rules.judging import ChoiceOutcome
     from sightline.show.rules import DRIFT, same_rows_table
     from sightline.show.table import RecordTable
     from sightline.show.terminal import with_legend
@@ -519,9 +518,8 @@ def recommission_command(
             )
             written = _write_again(again, out)
         screen = console()
-        tables = [same_rows_table(again.rows)]
         moved = again.drift.moved[:_MOST_TAGS]
-        for part in with_legend(tables[0]):
+        for part in with_legend(same_rows_table(again.rows)):
             screen.print(part)
         if moved:
             title = "Tags that have moved since the rule in use was made"
@@ -544,15 +542,21 @@ def recommission_command(
                 soft_wrap=True,
             )
             return
-        steps = []
-        if REVIEW in written:
-            review = out / REVIEW
-            steps = [f"decide each row of {review}, then add --incidents {review}"]
-        if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
-            steps.append("train a detector on later rows (sightline start, then run)")
-        words = "; or ".join(steps)
-        screen.print(f"No rule was written. Next: {words}.", soft_wrap=True)
+        steps = _next_steps(again, out / REVIEW if REVIEW in written else None)
+        screen.print(f"No rule was written. Next: {steps}.", soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _next_steps(again: "Recommissioned", review: Path | None) -> str:
+    """Return what to do where no rule is made again."""
+    from sightline.rules.judging import ChoiceOutcome
+
+    steps = []
+    if review is not None:
+        steps = [f"decide each row of {review}, then add --incidents {review}"]
+    if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
+        steps.append("train a detector on later rows (sightline start, then run)")
+    return "; or ".join(steps)
 
 
 def _write_again(again: "Recommissioned", out: Path) -> list[str]:

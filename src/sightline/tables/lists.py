@@ -236,13 +236,12 @@ def read_incidents(
             continue
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
+        tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
         incidents.append(
             Incident(
                 id=name,
                 listed=(start, end),
-                targets=tuple(
-                    filter(None, re.split(r"\s*[;,]\s*", row.get("tags", "")))
-                ),
+                targets=tuple(filter(None, tags)),
                 note=row.get("note", ""),
                 uncertainty_s=60 * _minutes(row, "uncertainty_min", path, line),
             )
