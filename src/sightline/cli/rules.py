@@ -179,6 +179,7 @@ def commission_command(
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
             detector = _detector_file(stream, detector)
+            in_use = None if keep is None else read_rule(keep)
             read, other, remarks = _streams(
                 stream,
                 calm or (),
@@ -202,7 +203,7 @@ def commission_command(
                     on=needed,
                     within=within,
                     train=train,
-                    keep=None if keep is None else read_rule(keep).rule,
+                    keep=None if in_use is None else in_use.rule,
                     jobs=jobs,
                 )
             advance(Step(StepKind.WRITING, detail=str(out)))
@@ -212,6 +213,11 @@ def commission_command(
             screen.print(part)
         if blind_spots:
             notes.append(_blindness(made))
+        if in_use is not None and _has_seen(in_use, read, made.facts.split):
+            notes.append(
+                "The rule in use was made on some of the rows that it is judged on "
+                "here, so it looks better than it is."
+            )
         for note in (*remarks, *made.facts.notes, *notes):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
@@ -227,6 +233,15 @@ def commission_command(
         )
         screen.print(f"Next: {_next_step(made.facts, out)}", soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _has_seen(rule: "MadeRule", stream: "ResidualStream", split: int) -> bool:
+    """Return whether rows that set a rule's limit are among judged ones."""
+    origin, time = rule.origin, stream.test_time
+    if origin is None or origin.begins is None or origin.ends is None or time is None:
+        return False
+    later = time[split:]
+    return bool(((later >= origin.begins) & (later <= origin.ends)).any())
 
 
 def _next_step(facts: "CommissioningFacts", out: Path) -> str:
