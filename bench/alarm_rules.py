@@ -7,6 +7,8 @@
     python bench/alarm_rules.py skab --folder DATA
     python bench/alarm_rules.py budgets --seeds 501-502 --folder STREAMS
     python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
+    python bench/alarm_rules.py following --folder STREAMS --budget 6/day
+    python bench/alarm_rules.py weeks --seeds 601-603
 
 Each stream is commissioned on the calm rows of its first 35%, and its rules are judged
 on later rows. Printed for each budget: alarms realised over alarms allowed, the share
@@ -22,6 +24,13 @@ one budget to the next.
 raised beyond chance on later rows, at no more than twice the budget and 5% of time, by
 it, by `energy`, by `all` and by the best in hindsight.
 
+``following``: for every ``*.npz`` of a folder (``weeks``: for synthetic streams of 70
+days, calm, with drift, regimes or steps) all rules with fixed means, with means that
+follow and nobody answers, and with answers: what jumps without an incident in its two
+nights is called normal. Alarms realised over alarms allowed, time in alarm, promises
+kept by count and by time, incidents raised, questions a week; then how much of its
+first and of its last day a bias of five spreads of train, for ten days, is in alarm.
+
 Seeds used for tuning: waterworks 101 to 104, synthetic 400 to 439. All others are
 unseen.
 """
@@ -31,6 +40,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise, product
 from pathlib import Path
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -46,13 +56,18 @@ from sightline import (
 )
 from sightline import make_detector as new_detector
 from sightline.audit.data import audit_of
+from sightline.data.arrays import Bools, Floats
 from sightline.export import export_stream
 from sightline.rules.commission import (
+    Basis,
     CommissionSettings,
     commission_scored,
 )
-from sightline.rules.judging import Kept, RuleOutcome
+from sightline.rules.judging import JudgedRows, RuleOutcome, judge_rule
 from sightline.rules.limits import Budget
+from sightline.rules.normal import raw_rows
+from sightline.rules.promise import Kept
+from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario
 
@@ -355,13 +370,137 @@ def choices(folder: Path, budget: Budget) -> None:
     print(f"all streams: chosen, energy, all, best: {np.round(totals, 1)}")
 
 
+# --- Means that follow, and promises --------------------------------------------------
+
+DESIGNS = ("fixed", "unanswered", "answered")
+KINDS_OF_WEEKS = ("calm", "drift", "regimes", "steps")
+
+
+def weeks(seeds: Sequence[int]) -> Iterator[tuple[str, ResidualStream]]:
+    """Yield kind and stream: 7 days of train, 70 of test, a row a minute, 8 channels.
+
+    ``drift``: means walk by .06 spreads a day. ``regimes``: noise differs from day to
+    day. ``steps``: a channel is 2.5 spreads off from half of the test on. 30 incidents.
+    """
+    p, day = 8, 1440
+    for seed, kind in product(seeds, KINDS_OF_WEEKS):
+        rng = np.random.default_rng(seed)
+        memory, mixing = rng.uniform(0, 0.9, p), np.eye(p)
+        mixing += 0.3 * rng.normal(size=(p, p))
+        rows = []
+        for n_days in (7, 70):
+            noise = rng.standard_t(4, size=(n_days * day, p))
+            if kind == "regimes":
+                noise *= np.repeat(np.exp(0.2 * rng.normal(size=n_days)), day)[:, None]
+            for t in range(1, len(noise)):
+                noise[t] += memory * noise[t - 1]
+            rows.append(noise @ mixing)
+        train, test = rows
+        spread, n = train.std(axis=0), len(test)
+        if kind == "drift":
+            walk = np.cumsum(rng.normal(0, 0.06, (70, p)), axis=0) * spread
+            test += np.repeat(walk, day, axis=0)
+        if kind == "steps":
+            test[n // 2 :, 1] += 2.5 * spread[1]
+        labels = np.zeros(n, np.int8)
+        for at in rng.choice(np.arange(int(0.36 * n), n - 200, 400), 30, False):
+            rows_of, j = slice(at, at + int(rng.integers(15, 60))), rng.integers(p)
+            test[rows_of, j] += rng.choice([-1, 1]) * rng.uniform(3, 8) * spread[j]
+            labels[rows_of] = 1
+        yield kind, ResidualStream(train, test, labels, step_s=60.0)
+
+
+def run_with_answers(rule: Rule, rows: Floats, judged: JudgedRows, marks: Bools):
+    """Return what a rule says, and its questions, where people answer the same night.
+
+    What has no incident (`marks`) in its two nights is normal.
+    """
+    state, pieces, n_asked = rule.start(), [], 0
+    edges = np.union1d(np.arange(0, len(rows), rule.night), judged.breaks).tolist()
+    begins = {*judged.breaks.tolist()}
+    for first, stop in pairwise([*edges, len(rows)]):
+        piece = state.advance(rows[first:stop], after_break=first in begins)
+        pieces.append(piece)
+        n_asked += len({q.row for q in piece.questions if q.off})
+        if not marks[max(stop - 2 * rule.night, 0) : stop].any():
+            for channel in state.nights.asked():
+                state.nights.accept(channel)
+    return RuleRun.joined(rule, pieces, judged.breaks), n_asked
+
+
+def designs_of(
+    stream: ResidualStream, budget: Budget
+) -> Iterator[tuple[str, int, RuleOutcome]]:
+    """Yield design, questions and outcome of every rule."""
+    scored = score(stream)
+    made = commission_scored(scored, CommissionSettings(budget=budget))
+    judged = Basis.of(scored, made.facts.split).judged
+    every = [np.asarray(c, float) for c in raw_rows(scored.stream.test).chunks()]
+    rows = np.concatenate(every)[judged.first :]
+    marks = scored.test.labels[judged.first :] == 1
+    for one in made.rules.values():
+        for design in DESIGNS:
+            if design == "answered":
+                run, asked = run_with_answers(one.rule, rows, judged, marks)
+            else:
+                rule = one.rule if design != "fixed" else one.rule.fixed
+                run = rule.run(rows, breaks=judged.breaks)
+                asked = len({q.row for q in run.questions if q.off})
+            yield design, asked, judge_rule(run, judged, one.promise)
+
+
+def report_designs(name: str, found: Sequence[tuple[str, int, RuleOutcome]]) -> None:
+    """Print a line for each design, over all rules and streams."""
+    for design in DESIGNS:
+        own = [(asked, row) for kind, asked, row in found if kind == design]
+        rows = [row for _, row in own]
+        periods = [p for row in rows for p in row.periods if p.is_judged]
+        budgets = [p for row in rows for p in row.periods]
+        days = sum(row.load.days or 0.0 for row in rows)
+        print(
+            f"{name:12} {design:10} {len(rows):3d} rules, alarms a day "
+            f"{spread([row.load.alarms_per_day or 0.0 for row in rows]):20}, time "
+            f"{np.mean([row.load.share_of_time for row in rows]):6.1%}, promises kept "
+            f"{np.mean([p.kept is Kept.KEPT for p in periods]):.2f} of {len(periods)} "
+            f"(count {np.mean([p.low <= p.alarms <= p.high for p in periods]):.2f}, "
+            f"time {np.mean([p.share <= p.most_share for p in periods]):.2f}), upper "
+            f"end {np.median([p.high / p.days for p in budgets]):.1f} a day, raised "
+            f"{sum(row.attacks.raised for row in rows)} "
+            f"({sum(row.attacks.raised_by_chance for row in rows):.1f}) of "
+            f"{sum(row.attacks.n_attacks for row in rows)}, questions a week "
+            f"{7 * sum(asked for asked, _ in own) / days:.2f}",
+            flush=True,
+        )
+
+
+def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
+    """Print how much of the first and last day of a bias is in alarm, for `all`."""
+    scored = score(stream)
+    made = commission_scored(scored, CommissionSettings(budget=budget))
+    judged, rule = Basis.of(scored, made.facts.split).judged, made.rules["all"].rule
+    every = [np.asarray(c, float) for c in raw_rows(scored.stream.test).chunks()]
+    rows = np.concatenate(every)[judged.first :]
+    wide = made.source.normal.spread
+    day = round(86_400 / judged.step_s)
+    first, long = len(rows) // 5, min(10 * day, len(rows) // 2)
+    day = min(day, long // 4)
+    for j in sorted({0, stream.p // 2, stream.p - 1}):
+        biased = rows.copy()
+        biased[first : first + long, j] += 5 * wide[j]
+        run = rule.run(biased, breaks=judged.breaks)
+        has_alarm = run.episodes.rows | run.standing
+        ends = has_alarm[first : first + day], has_alarm[first + long - day :][:day]
+        shares = [f"{part.mean():.2f}" for part in ends]
+        print(f"{name:12} bias of {stream.channels[j]}: first and last day {shares}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what",
         choices=[
             *("waterworks", "strong", "synthetic", "batadal", "skab"),
-            *("budgets", "choice"),
+            *("budgets", "choice", "following", "weeks"),
         ],
     )
     parser.add_argument("--seeds", default="201-204")
@@ -373,6 +512,20 @@ def main() -> None:
         return
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    budget = Budget.parse(given.budget)
+    if given.what == "following":
+        for path in sorted(given.folder.glob("*.npz")):
+            stream = read_stream(path)
+            report_designs(path.stem, list(designs_of(stream, budget)))
+            report_bias(path.stem, stream, budget)
+        return
+    if given.what == "weeks":
+        by_kind: dict[str, list[tuple[str, int, RuleOutcome]]] = defaultdict(list)
+        for kind, stream in weeks(seeds):
+            by_kind[kind] += designs_of(stream, budget)
+        for kind, found in by_kind.items():
+            report_designs(kind, found)
+        return
     if given.what == "budgets":
         for _, name, stream in synthetic(seeds):
             budgets(name, stream)

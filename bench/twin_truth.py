@@ -37,7 +37,7 @@ from sightline.errors import StreamError
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import Verdict
 from sightline.rules.commission import commission
-from sightline.rules.judging import Kept
+from sightline.rules.promise import Kept
 from sightline.study.execute_cell import TRUTH_KEY
 from sightline.study.plan import read_plan
 from sightline.study.run import run_study

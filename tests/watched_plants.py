@@ -96,6 +96,7 @@ def dump(state, n_channels=4):
             "waiting": live.waiting,
             "alarms": store.alarms(),
             "log": [unwritten(line) for line in store.lines()],
+            "ledger": store.about().get("ledger"),
             "arrays": {name: array.tobytes() for name, array in live.arrays.items()},
             "read": sorted(
                 (file.name, file.rows, file.fate) for file in store.files().values()

@@ -322,8 +322,9 @@ def shifted(home, size):
 def test_a_broken_promise_is_exit_code_3_and_drift_names_the_tag(home):
     shifted(home, 30.0)
     text = done("apply", "rule", "later.npz", "--out", "out", code=3)
-    assert "the promise was broken" in text
-    assert "100.0% of attack-free time, more than twice the 1% of the budget" in text
+    assert "of 6 promises, renewed each watched day, 6 broken" in text
+    assert "LIT101 lies 38.0 spreads higher since 2026-04-05T01:00:00+02:00" in text
+    assert "100.0% of the time, more than twice the 1% of the budget" in text
     first, *others = rows_of(home / "out" / "drift.csv")
     assert first["channel"] == "LIT101"
     assert float(first["shift"]) == pytest.approx(30, rel=0.02)
@@ -369,7 +370,7 @@ def changed_rule(home):
 
 def newer_rule(home):
     path = home / "rule" / "rule.json"
-    path.write_text(path.read_text().replace('"schema": 1', '"schema": 3'))
+    path.write_text(path.read_text().replace('"schema": 2', '"schema": 3'))
 
 
 def changed_detector(home):

@@ -15,10 +15,10 @@ from sightline.operation.apply import (
     drift_between,
     open_record,
 )
-from sightline.rules.judging import Kept
-from sightline.rules.limits import Budget, Limit, Promise
+from sightline.rules.limits import Budget, Limit
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import CalmChannel, Origin
+from sightline.rules.promise import Forecast, Kept, Promise
 from sightline.rules.rule import Channel, LinearView, Member, Rule, View
 
 # 2026-03-28 23:00 UTC: clocks in Berlin go forward two hours later.
@@ -56,10 +56,14 @@ def hand_made(view: View = View.X) -> MadeRule:
         CalmChannel(channel=n, mean=0.0, spread=s, calm_mean=0.0, calm_square=1.0)
         for n, s in zip(NAMES, (1.0, 2.0, 0.5), strict=True)
     )
+    forecast = Forecast(per_day=24.0, spread=2.0, errors=(0.0,) * 12)
+    promise = Promise(
+        alarms=forecast, time=forecast, usual_s=60.0, budget=Budget(per_day=24.0)
+    )
     return MadeRule(
         rule=rule,
         limit=Limit(value=2.0, alarms=2.0, share=0.0),
-        promise=Promise(per_day=24.0, share=0.0, days=0.5, spread=2.0, alarms=12.0),
+        promise=promise,
         origin=Origin(
             stream="s",
             stream_sha256="",

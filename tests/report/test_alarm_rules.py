@@ -32,8 +32,9 @@ from sightline.rules.choose import (
     is_over,
     load_words,
 )
-from sightline.rules.judging import Kept, Mask
+from sightline.rules.judging import Mask
 from sightline.rules.named import rule_words
+from sightline.rules.promise import Kept
 from sightline.show.rules import KEPT_WORDS
 from sightline.storage import Result
 from sightline.text import share

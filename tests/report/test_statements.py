@@ -31,7 +31,8 @@ from sightline.report.overview import (
 )
 from sightline.report.page import render
 from sightline.rules.choose import advice
-from sightline.rules.judging import ChoiceOutcome, Kept
+from sightline.rules.judging import ChoiceOutcome
+from sightline.rules.promise import Kept
 from sightline.show.evaluations import rules_of
 from sightline.show.rules import Rates, kept_words, promise_column, share_warning
 from sightline.storage.results import Result

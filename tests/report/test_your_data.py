@@ -8,6 +8,7 @@ from report.plant import evaluations
 from report.recordings import N_MORE_TAGS, findings, recording_facts
 
 from sightline.audit.record import Severity
+from sightline.data.validity import NotWatched, Unwatched
 from sightline.report.entries import entries_of
 from sightline.report.page import render
 from sightline.report.sources import (
@@ -79,6 +80,10 @@ def test_the_section_says_what_was_read_and_when(entries):
         "Secret works <b>: 2 tables with 7,000 rows and 47 tags, 2 gaps; times in "
         "Europe/Berlin."
     )
+    # Of one record that is judged in parts, time is in train and in test.
+    lost = Unwatched(0.0, 7200.0, NotWatched.NO_DATA)
+    facts = replace(audited(entries).recording, unwatched=(lost, lost))
+    assert summary(facts).endswith("Not watched, and in no figure: 2.0 h (no data).")
     for text in (
         "secret_train.csv",
         "2023-11-14 23:13:20",

@@ -10,11 +10,11 @@ from sightline import ResidualStream, StreamError, commission
 from sightline.data.row_tables import KeptRows
 from sightline.rules.judging import (
     JudgedRows,
-    Kept,
     judge_rule,
     run_family,
 )
 from sightline.rules.named import default_rules, members_of
+from sightline.rules.promise import Kept
 from sightline.rules.rule import Rule
 from tests import strategies
 from tests.rules.made_rules import (
@@ -125,7 +125,7 @@ def test_a_rule_that_always_rings_is_counted_every_hour_and_raises_nothing(name)
 def test_rules_obey_the_budget_on_the_rows_that_set_their_limits():
     for one in made_rules().rules.values():
         # Between two limits that are tried alarms may be one more, time a twentieth.
-        assert one.promise.alarms <= 6 * made_rules().facts.days + 1
+        assert one.limit.alarms <= 6 * made_rules().facts.days + 1
         assert one.limit.share <= 0.0105
 
 

@@ -54,7 +54,7 @@ def test_what_is_read_is_what_was_written(name, tmp_path):
 def test_the_file_says_where_the_rule_comes_from(tmp_path):
     write_rule(made_rules(), tmp_path / "rule.json")
     values = json.loads((tmp_path / "rule.json").read_text())
-    assert values["schema"] == 1
+    assert values["schema"] == 2
     assert values["rule"]["name"] == "all"
     assert values["rule"]["channels"][1] == {
         "name": "FIT101",
@@ -62,7 +62,8 @@ def test_the_file_says_where_the_rule_comes_from(tmp_path):
         "scale": 2.0,
     }
     assert values["rule"]["budget"] == {"per_day": 6.0, "share": 0.01}
-    assert {"per_day", "days", "spread", "alarms"} <= set(values["promise"])
+    assert {*values["promise"]} == {"alarms", "time", "usual_s", "budget", "days"}
+    assert values["rule"]["night"] > 0
     origin = values["origin"]
     assert origin["stream"] == "mine"
     assert origin["timezone"] == "Europe/Berlin"
@@ -135,8 +136,8 @@ def test_only_the_layout_of_the_text_may_change(tmp_path):
 
 
 def test_a_newer_schema_is_refused(tmp_path):
-    text = changed(tmp_path, lambda values: values.update(schema=2))
-    assert "has schema 2; this Sightline reads up to 1: update it" in text
+    text = changed(tmp_path, lambda values: values.update(schema=3))
+    assert "has schema 3; this Sightline reads up to 2: update it" in text
 
 
 def test_unknown_and_missing_keys_are_refused(tmp_path):
@@ -145,7 +146,7 @@ def test_unknown_and_missing_keys_are_refused(tmp_path):
 
     assert "'rule.members.colour'" in changed(tmp_path, add)
     assert "missing required field" in changed(
-        tmp_path, lambda values: values["promise"].pop("days")
+        tmp_path, lambda values: values["promise"].pop("usual_s")
     )
 
 
@@ -166,13 +167,13 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
         values["limit"]["value"] += 1
 
     def spread(values):
-        values["promise"]["spread"] = 1e-200
+        values["promise"]["time"]["spread"] = 1e-200
 
     def days(values):
         values["promise"]["days"] = 5e-324
 
     def alarms(values):
-        values["promise"]["alarms"] = 1e300
+        values["promise"]["alarms"]["per_day"] = 1e300
 
     def fewer(values):
         values["origin"]["calm"].pop()
@@ -182,7 +183,7 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
 
     arrays = (shorten, beyond, ragged, levels, fewer)
     for change in (*arrays, two_limits, spread, days, alarms, zone):
-        assert "is not a rule of schema 1" in changed(tmp_path, change)
+        assert "is not a rule of schema 2" in changed(tmp_path, change)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +235,7 @@ def test_a_real_file_obeys_the_schema_and_a_damaged_one_does_not(tmp_path):
         ("rule", "limit"): "high",
         ("rule", "members", 0, "view"): "y",
         ("rule", "delays", "off"): 1.5,
-        ("promise", "spread"): None,
+        ("promise", "usual_s"): None,
         ("rule", "views", 1, "weights"): [["a"]],
     }.items():
         values = inner = json.loads(text)
@@ -244,14 +245,24 @@ def test_a_real_file_obeys_the_schema_and_a_damaged_one_does_not(tmp_path):
         assert violations(values, schema), path
 
 
-def test_a_rule_of_an_earlier_version_takes_units_out_of_service(tmp_path):
+def test_a_rule_of_an_earlier_version_is_fixed_and_takes_units_out(tmp_path):
     write_rule(made_rules(), tmp_path / "rule.json")
     values = json.loads((tmp_path / "rule.json").read_text())
-    del values["digest"]
+    del values["digest"], values["rule"]["night"]
     values["rule"]["shelves"] = True
+    for view in values["rule"]["views"]:
+        del view["usual"], view["spread"]
+    values["schema"] = 1
+    values["promise"] = dict(per_day=6.0, share=0.004, days=2.0, spread=2.5, alarms=12)
     text = json.dumps(values, sort_keys=True, separators=(",", ":"))
     values["digest"] = hashlib.sha256(text.encode()).hexdigest()
     (tmp_path / "rule.json").write_text(json.dumps(values))
     rows = np.repeat(made_rules().chosen.rule.views[0].mean[None], 200, axis=0)
     rows[50:, 0] = 1e4
-    assert read_rule(tmp_path).rule.run(rows).n_out.any()
+    made = read_rule(tmp_path)
+    assert made.rule.night == 0
+    assert made.rule.run(rows).n_out.any()
+    # Its promise was for all time to come; now for a week, as wide as nothing is known.
+    assert made.promise.days == 7.0
+    low, high = made.promise.interval(7.0)
+    assert low < 42 < high

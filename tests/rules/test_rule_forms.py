@@ -40,7 +40,7 @@ def rule_named(name):
         limit = made.rule.limit / 3
         return replace(
             made,
-            rule=replace(made.rule, delays=delays, limit=limit),
+            rule=replace(made.rule, delays=delays, limit=limit, night=400),
             limit=replace(made.limit, value=limit),
         )
     if name == "one score":

@@ -172,7 +172,9 @@ class SpotArena:
         loads: Mapping[str, AlarmLoad],
     ) -> None:
         self.settings, self.budget = settings, budget
-        self.rules, self.record, self.rows = list(rules), record, rows
+        # Sight is that of the rules as they were commissioned.
+        self.rules = [rule.fixed for rule in rules]
+        self.record, self.rows = record, rows
         self.telemetry, self.tags = telemetry, telemetry.tags
         self.own, self.loads = own, loads
         self.notes: list[str] = []
@@ -454,7 +456,7 @@ class SpotArena:
             except StreamError as error:
                 self.notes.append(f"The trade-off lacks {per_day:g} a day: {error}")
                 continue
-            rules = [made.rules[rule.name].rule for rule in self.rules]
+            rules = [made.rules[rule.name].rule.fixed for rule in self.rules]
             other = self._with_rules(rules, usual)
             spots: list[BlindSpot] = []
             for j, part in enumerate(self._spots_of(other, sensors)):

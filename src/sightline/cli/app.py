@@ -27,7 +27,7 @@ from sightline.cli.rules import (
 )
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
-from sightline.cli.watch import alarm_command, watch_command
+from sightline.cli.watch import alarm_command, answer_command, watch_command
 
 
 class Command(TyperCommand):
@@ -85,6 +85,7 @@ app.command("run", cls=Command)(run_command)
 app.command("study", cls=Command)(study_command)
 app.command("watch", cls=Command)(watch_command)
 app.command("alarm", cls=Command)(alarm_command)
+app.command("answer", cls=Command)(answer_command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,7 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +49,8 @@ DETECTOR_FILE = "detector.npz"
 REVIEW = "review.csv"
 # Tags of drift that the terminal shows.
 _MOST_TAGS = 5
+# Questions that are printed, the last ones.
+_MOST_QUESTIONS = 10
 _Overwrite = Annotated[
     bool, Option("--overwrite", help="Replace what an earlier run wrote.")
 ]
@@ -171,6 +173,8 @@ def commission_command(
         raise BadParameter("give only one of --until, --first and --calm.")
     if reference not in ("train", "commissioning"):
         raise BadParameter("--reference is train or commissioning.")
+    from sightline.show.rules import promise_words
+
     needed, within = _on_delay(on)
     from sightline.storage import read_rule
 
@@ -223,6 +227,7 @@ def commission_command(
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
         screen.print(made.facts.advice, soft_wrap=True)
         if made.has_rule:
+            screen.print(promise_words(made.chosen.promise), soft_wrap=True)
             screen.print(
                 "What the rule could not see: `sightline blindspots`.", soft_wrap=True
             )
@@ -628,33 +633,53 @@ def apply_command(
         Path | None,
         Option(help="The rule's saved detector, if it lies elsewhere."),
     ] = None,
+    answers: Annotated[
+        Path | None,
+        Option(
+            metavar="CSV",
+            help="What people said of tags that jumped: columns time, tag, answer "
+            "(normal or fault), as a watch writes its answers.csv.",
+        ),
+    ] = None,
+    fixed: Annotated[
+        bool, Option("--fixed", help="Do not follow means: judge by the first ones.")
+    ] = False,
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
-    """Apply an alarm rule to later rows, and see whether its promise holds.
+    """Apply an alarm rule to later rows, and see whether its promises hold.
 
     OUT gets alarms.csv (start, end, seconds, peak, member, tags), drift.csv (how far
     each tag has moved since commissioning) and applied.json. Telemetry passes through
-    the detector that the rule names. The exit code is 3 if the promise is broken.
+    the detector that the rule names. Means are followed night by night, as `watch`
+    does. The exit code is 3 if promises are broken more often than 1 in 20 explains.
 
     \b
     Examples:
       sightline apply rules/rule.json later.npz --out march
       sightline apply rules/rule.json residuals.csv --out march
       sightline apply rules/rule.json exports/ --out march
+      sightline apply rules/rule.json exports/ --answers answers.csv --out march
     """
     from sightline.operation.apply import apply_rule, open_record
-    from sightline.rules.judging import Kept
+    from sightline.operation.questions import read_answers
+    from sightline.rules.promise import Kept
     from sightline.storage import read_rule
 
     with door(debug=debug, writes=[out]):
         _check_free(out, "alarms.csv", overwrite=overwrite)
         made = read_rule(rule)
+        if fixed:
+            made = replace(made, rule=made.rule.fixed)
         with progress_bar(source.name) as advance:
             record = open_record(
                 source, made, rule, detector=detector, progress=advance
             )
-            applied = apply_rule(made, record)
+            tags = [channel.name for channel in made.rule.channels]
+            said = (
+                [] if answers is None else read_answers(answers, tags, record.timezone)
+            )
+            applied = apply_rule(made, record, said)
             _write_applied(applied, made, out)
         screen = console()
         for part in applied_tables(applied, made):
@@ -694,6 +719,7 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
             "drift": None
             if drift is None
             else {"shift": drift.shift, "energy_ratio": drift.energy_ratio},
+            "questions": list(applied.questions),
             "notices": list(applied.notices),
         }
         (folder / "applied.json").write_text(
@@ -705,7 +731,13 @@ def _write_applied(applied: "Applied", made: "MadeRule", out: Path) -> None:
 def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]:
     """Return what became of the promise, attacks caught, and drift."""
     from sightline.show.evaluations import caught_chance
-    from sightline.show.rules import DRIFT, Rates, kept_words, share_warning
+    from sightline.show.rules import (
+        DRIFT,
+        Rates,
+        kept_words,
+        period_table,
+        share_warning,
+    )
     from sightline.show.table import RecordTable
     from sightline.show.terminal import with_legend
 
@@ -729,12 +761,15 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
         )
     if warning := share_warning(outcome, budget):
         lines.append(warning)
+    lines += applied.questions[-_MOST_QUESTIONS:]
+    zone = None if made.origin is None else made.origin.timezone
+    periods = with_legend(period_table(outcome.periods, zone))
     drift = applied.drift
     if drift is None:
-        return [Text(line) for line in lines]
+        return [*(Text(line) for line in lines), *periods]
     lines.append(
         f"Drift since commissioning: {drift.shift:.2f} spreads (all tags), energy "
         f"{drift.energy_ratio:.2g} times as large."
     )
     moved = RecordTable("Tags that have moved", DRIFT, drift.moved[:_MOST_TAGS])
-    return [*(Text(line) for line in lines), *with_legend(moved)]
+    return [*(Text(line) for line in lines), *periods, *with_legend(moved)]

@@ -1,4 +1,4 @@
-"""The commands `watch`, which is for cron, and `alarm`, for those who see to alarms."""
+"""The command `watch`, for cron; `alarm` and `answer`, for those who see to alarms."""
 
 from enum import StrEnum
 from pathlib import Path
@@ -36,6 +36,13 @@ class AlarmAction(StrEnum):
     ACK = "ack"
     SHELVE = "shelve"
     UNSHELVE = "unshelve"
+
+
+class AnswerChoice(StrEnum):
+    """What a tag that has moved is."""
+
+    NORMAL = "normal"
+    FAULT = "fault"
 
 
 class VerdictChoice(StrEnum):
@@ -91,9 +98,9 @@ def watch_command(
     of the rule.
 
     Exit code 7 if nothing is watched now (no data, or the rule is out of service), 6 if
-    an alarm of priority 1 or 2 runs that nobody has acknowledged, 3 if the last seven
-    days broke the rule's promise, 1 if a file could not be read (the others were). The
-    largest counts.
+    an alarm of priority 1 or 2 runs that nobody has acknowledged, 3 if the rule's
+    promise is broken, or its last one was, 1 if a file could not be read (the others
+    were). The largest counts.
 
     \b
     Examples:
@@ -125,7 +132,8 @@ def watch_command(
     if done.week is not None:
         state_line = done.week.state_line()
         lines = [*([state_line] if state_line else []), *lines]
-        lines += [*done.week.service_lines(), *done.week.sentences()]
+        lines += [*done.week.service_lines(), *done.week.facts()]
+        lines += done.week.warnings()
     if done.off:
         lines.append(f"Turned off in watch.toml: {names(done.off)}.")
     if done.week is not None:
@@ -196,6 +204,40 @@ def alarm_command(
             found = desk.unshelve(chosen, by)
         else:
             found = desk.alarms(everything=everything, most=_MOST_ENDED)
+        remarks = desk.save()
+        zone = desk.zone
+    for remark in remarks:
+        console(stderr=True).print(remark, soft_wrap=True)
+    _print_alarms(found, zone)
+
+
+def answer_command(
+    state: Annotated[Path, Argument(help="SQLite file of `sightline watch`.")],
+    question: Annotated[str, Argument(metavar="ID", help="Its id, or how it begins.")],
+    reply: Annotated[AnswerChoice, Argument(help="What it is.")],
+    by: Annotated[str, Option("--by", metavar="NAME", help="Who says so.")],
+    note: Annotated[str, Option("--note", help="In your own words.")] = "",
+    settings: _Settings = None,
+    debug: DebugOption = False,
+) -> None:
+    """Answer a question of a watch: whether it is normal that a tag has moved.
+
+    A rule follows means that move slowly; a jump it never learns unasked. After normal
+    the tag is judged by where it lies now, and so is what jumped in the same night; no
+    limit changes. After fault, or without an answer, its alarm stands. A fault becomes
+    a row of incidents.csv beside the state; every answer is a row of answers.csv,
+    which `sightline apply --answers` takes.
+
+    \b
+    Examples:
+      sightline answer watch.db 1c0b3d normal --by Kim
+      sightline answer watch.db 1c0b3d fault --by Kim
+    """
+    from sightline.operation.alarm_files import alarm_desk
+    from sightline.operation.questions import Reply
+
+    with door(debug=debug), alarm_desk(state, settings) as desk:
+        found = desk.answer(question, Reply(reply), by, note)
         remarks = desk.save()
         zone = desk.zone
     for remark in remarks:

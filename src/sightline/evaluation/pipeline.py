@@ -26,6 +26,7 @@ None, and drift, quality and false alarms are measured.
 import inspect
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -241,7 +242,6 @@ def _evaluate(
     verdicts = None
     if request.diagnosis and attacks:
         verdicts = judge(scored, attacks, rules.facts if rules else None, **drawn)
-
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
@@ -249,22 +249,19 @@ def _evaluate(
     # The audit has a place of its own.
     meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     provenance = result.Provenance.of_now(meta)
-    test = scored.test
     localisation = localise(
         stream.test,
         stream.channels,
-        test.reference,
-        test.attacks,
-        test.alarms,
+        scored.test.reference,
+        scored.test.attacks,
+        scored.test.alarms,
         stages=provenance.stages,
         attribution=blame,
         uncertainty=request.intervals,
         seed=request.seed,
     )
     shown = _shown(verdicts)
-    seen = frozenset(
-        row.id for row, is_shown in zip(attacks, shown, strict=False) if is_shown
-    )
+    seen = frozenset(compress([row.id for row in attacks], shown))
     findings = lint_stream(scored, measures, seen)
     episodes = unexplained_episodes(scored, rules) if rules and not attacks else None
     segments = _segments(scored, attacks, rules, verdicts, shown)

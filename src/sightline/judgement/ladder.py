@@ -916,10 +916,8 @@ def judge_case(case: AttackCase, *, seed: int = 0, n_draws: int = N_DRAWS) -> Ju
     is_quiet = np.zeros(n_windows, np.bool_)
     in_place, _ = verdict_of(replaced, is_quiet, moment=test[2])
     is_found = replaced[rules[0]].is_shown & (rules[0] not in standing)
-    blameless = [
-        ORDER.index(verdict)
-        for verdict in (Verdict.DETECTED, Verdict.WEAK_EVIDENCE, Verdict.UNDECIDED)
-    ]
+    blameless = (Verdict.DETECTED, Verdict.WEAK_EVIDENCE, Verdict.UNDECIDED)
+    is_blamed = ~np.isin(in_place, [ORDER.index(verdict) for verdict in blameless])
     return Judgement(
         # Rows of all attacks would not fit into memory.
         case=replace(case, stretches=()),
@@ -931,7 +929,7 @@ def judge_case(case: AttackCase, *, seed: int = 0, n_draws: int = N_DRAWS) -> Ju
         p_value=float(p_value[0]),
         shares={ORDER[k]: float(counts[k] / n_draws) for k in order if counts[k]},
         found_by_chance=float(is_found.mean()),
-        n_blamed=int((~np.isin(in_place, blameless)).sum()),
+        n_blamed=int(is_blamed.sum()),
         n_tried=n_windows,
         moment=moment,
         untried=untried,

@@ -234,11 +234,7 @@ def rule_view(value: Rule) -> NotebookView:
 
 def made_rule_view(value: MadeRule) -> NotebookView:
     """Show the rule, and what it promises."""
-    inner, promise = rule_view(value.rule), value.promise
-    promised = (
-        f"{number(promise.per_day)} alarms a day, {share(promise.share, 1)} of time, "
-        f"by {promise.days:.2g} days"
-    )
+    inner, promised = rule_view(value.rule), rules.promise_words(value.promise)
     return shown(value, [("promise", promised), *inner.facts], inner.tables)
 
 

@@ -14,12 +14,14 @@ import subprocess
 import time as clock
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final
+
+import msgspec
 
 from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
@@ -34,7 +36,10 @@ from sightline.operation.alarms import (
     Happening,
     State,
 )
-from sightline.operation.watch_state import DAMAGE, WatchState
+from sightline.operation.questions import COLUMNS as COLUMNS_OF_ANSWERS
+from sightline.operation.questions import Reply, TagAnswer
+from sightline.operation.watch_state import DAMAGE, WatchMemory, WatchState
+from sightline.rules.standalone import Followed, answered
 from sightline.tables.lists import EpisodeDecision
 from sightline.text import csv_cell, did_you_mean, duration, legible, plural, span_s
 
@@ -42,6 +47,7 @@ SETTINGS: Final = "watch.toml"
 LOG: Final = "alarms.jsonl"
 TABLE: Final = "alarms.csv"
 INCIDENTS: Final = "incidents.csv"
+ANSWERS: Final = "answers.csv"
 # A command for a line of the log may take so long.
 HOOK_S: Final = 10.0
 _MARK: Final = "# Alarms with a verdict. Written by sightline: edit a copy."
@@ -260,6 +266,27 @@ def write_incidents(store: WatchState, zone: str | None, path: Path) -> None:
         partial.write_text(out.getvalue(), encoding="utf-8")
 
 
+def write_answers(store: WatchState, zone: str | None, path: Path) -> None:
+    """Write what people said of tags that jumped, for `apply`; nothing without any."""
+    answers = answers_of(store)
+    if not answers:
+        return
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS_OF_ANSWERS)
+    for answer in answers:
+        writer.writerow([csv_cell(cell) for cell in answer.cells(zone)])
+    with staged_file(path) as partial:
+        partial.write_text(out.getvalue(), encoding="utf-8")
+
+
+def answers_of(store: WatchState) -> list[TagAnswer]:
+    """Return what people said of tags that jumped, in order."""
+    with store.intact(*DAMAGE):
+        text = store.about().get("answers", "[]")
+        return msgspec.json.decode(text, type=list[TagAnswer])
+
+
 # --- A command for each line ----------------------------------------------------------
 
 
@@ -351,6 +378,8 @@ class AlarmDesk:
             about.get("rule_name", ""), about.get("rule", ""), store.open_alarms()
         )
         self.book.expire(self.now)
+        self.answers: list[TagAnswer] = []
+        self.live: WatchMemory | None = None
 
     def alarms(self, *, everything: bool = False, most: int = 20) -> list[AlarmRecord]:
         """Return the alarms that run, are shelved, or still wait for a person.
@@ -383,6 +412,46 @@ class AlarmDesk:
                 self._alarm(name), Event.ACKNOWLEDGED, by, verdict=verdict, note=note
             )
             for name in names
+        ]
+
+    def answer(
+        self, name: str, reply: Reply, by: str, note: str = ""
+    ) -> list[AlarmRecord]:
+        """Answer a question, named by its id; return what is settled.
+
+        Normal moves the mean from the next row on, and that of what jumped in the same
+        night; a fault is never learned, and goes to the list of incidents.
+
+        Raises
+        ------
+        FileError
+            If there is no such question, or it is settled.
+        """
+        alarm = self._alarm(name)
+        if alarm.kind is not AlarmKind.QUESTION or not alarm.is_running:
+            raise FileError(
+                f"{self.store.path}: {name!r} is no open question: `sightline alarm "
+                "list` shows them."
+            )
+        live = self.store.live()
+        last = float(live.arrays["rule/last"][0])
+        said = TagAnswer(time=last, tag=alarm.source, reply=reply, by=by)
+        self.answers.append(said)
+        if reply is Reply.FAULT:
+            return self.acknowledge([alarm.id], by, AlarmVerdict.REAL, note)
+        tags = json.loads(self.store.about()["rule_tags"])
+        channel = live.arrays["rule/night/channel"]
+        followed = Followed(
+            **{key: live.arrays[f"rule/night/{key}"] for key in Followed._fields}
+        )
+        now = answered(followed, channel == tags.index(alarm.source))
+        moved = {f"rule/night/{key}": one for key, one in now._asdict().items()}
+        self.live = replace(live, arrays=live.arrays | moved)
+        asked = {tags[k] for k in channel[now.is_asked].tolist()}
+        return [
+            self._happen(one, Event.ENDED, by, why=f"{reply} ({by})", note=note)
+            for one in self.book.running
+            if one.kind is AlarmKind.QUESTION and one.source not in asked
         ]
 
     def shelve(
@@ -460,13 +529,18 @@ class AlarmDesk:
         """Write what was done into the state, then log, table and incident list."""
         if not self.book.changes:
             return []
+        every = [*answers_of(self.store), *self.answers]
         with self.store.transaction():
             self.store.put_changes(self.book.changes, self.zone, clock.time())
+            if self.live is not None:
+                self.store.put_live(self.live)
+            self.store.set_about({"answers": msgspec.json.encode(every).decode()})
         with self.store.intact(*DAMAGE):
             rows = CsvRows(self.store.about().get("csv", CsvRows.ALARMS))
         said = write_log(self.store, self.out / LOG)
         write_table(self.store, rows, self.out / TABLE)
         write_incidents(self.store, self.zone, self.store.path.parent / INCIDENTS)
+        write_answers(self.store, self.zone, self.store.path.parent / ANSWERS)
         return [said] if said else []
 
 

@@ -41,6 +41,7 @@ class AlarmKind(StrEnum):
     CLOCK = "clock"
     RULE_OUT = "rule out of service"
     PROMISE = "promise broken"
+    QUESTION = "question"
     SHELVED = "tag shelved"
 
 
@@ -110,7 +111,12 @@ KINDS: Final = {
     AlarmKind.PROMISE: KindFacts(
         3,
         "The rule {source} makes more alarms than it promised, since {since}",
-        "the seven days before a midnight (UTC) had more alarms than promised",
+        "more alarms, or more time in alarm, than promised, at a midnight (UTC)",
+    ),
+    AlarmKind.QUESTION: KindFacts(
+        3,
+        "{source} has moved by {peak} spreads, asked since {since}: is this normal?",
+        "a mean has jumped for two nights, or was followed as far as is allowed",
     ),
     AlarmKind.SHELVED: KindFacts(
         4, "{source} is shelved since {since}", "a person shelved the tag"

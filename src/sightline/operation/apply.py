@@ -1,4 +1,4 @@
-"""A rule applied to a record: its alarms, its promise, and drift since it was made.
+"""A rule applied to a record: its alarms, its promises, and drift since it was made.
 
 A record is rows of a stream, of a table of residuals, or of a plant's telemetry.
 """
@@ -22,7 +22,8 @@ from sightline.data.stream_input import TableColumns
 from sightline.data.validity import LEAST_WATCHED, Unwatched, watched_words
 from sightline.data.zones import FIRST_DATE, iso_stamp
 from sightline.energy.attack_free import AttackFreeTime
-from sightline.errors import FileError, naming
+from sightline.errors import FileError, StreamError, naming
+from sightline.operation.questions import Reply, TagAnswer, begin_of, question_words
 from sightline.operation.telemetry import (
     check_names,
     check_step,
@@ -33,7 +34,6 @@ from sightline.operation.telemetry import (
 from sightline.progress import Progress, silent
 from sightline.rules.judging import (
     JudgedRows,
-    Kept,
     RuleOutcome,
     judge_rule,
     limit_in_hindsight,
@@ -41,7 +41,8 @@ from sightline.rules.judging import (
 from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import CalmChannel, calm_channels, raw_rows, stream_digest
-from sightline.rules.rule import RuleRun
+from sightline.rules.promise import Kept
+from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
 from sightline.storage import is_stream, read_stream
 from sightline.storage.frames import check_table_file, read_numbers
@@ -369,6 +370,8 @@ class Applied:
         The rule over the whole record.
     notices : tuple of str
         What was left out.
+    questions : tuple of str
+        What was asked about tags, and what became of it.
     """
 
     alarms: tuple[Alarm, ...]
@@ -376,13 +379,17 @@ class Applied:
     drift: ResidualDrift | None
     run: RuleRun
     notices: tuple[str, ...]
+    questions: tuple[str, ...] = ()
 
 
-def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
+def apply_rule(
+    made: MadeRule, record: ResidualRecord, answers: Sequence[TagAnswer] = ()
+) -> Applied:
     """Return what a rule says of a record.
 
-    Alarms are those of the whole record. The promise and the drift are judged on
-    attack-free rows after the last commissioning row, where clocks tell.
+    Alarms are those of the whole record. The promises and the drift are judged on
+    attack-free rows after the last commissioning row, where clocks tell. Means are
+    followed as a watch follows them, from the first row of the record on.
 
     Parameters
     ----------
@@ -390,8 +397,21 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         The rule, as it was read.
     record : ResidualRecord
         What it is applied to.
+    answers : sequence of TagAnswer
+        What people said of tags that jumped.
     """
-    run = made.rule.run(record.rows, breaks=record.breaks, score=record.score)
+    rule = made.rule
+    if answers and not rule.night:
+        raise StreamError(
+            f"The rule {rule.name!r} does not follow means, so that nothing is asked: "
+            "leave the answers out."
+        )
+    run = rule.run(
+        record.rows,
+        breaks=record.breaks,
+        score=record.score,
+        answers=_rows_of(answers, record, rule),
+    )
     is_later = np.ones(record.rows.n_rows, np.bool_)
     ends = None if made.origin is None else made.origin.ends
     notices = list(record.notices)
@@ -417,7 +437,8 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         breaks=np.unique(np.append(0, record.breaks)),
         step_s=made.rule.step_s or 1.0,
     )
-    outcome, budget = judge_rule(run, judged, made.promise), made.rule.budget
+    outcome = judge_rule(run, judged, made.promise, record.time)
+    budget = made.rule.budget
     if record.unwatched:
         step_s, spans = made.rule.step_s or 1.0, record.unwatched
         hours = len(is_later) * step_s / 3600
@@ -442,7 +463,35 @@ def apply_rule(made: MadeRule, record: ResidualRecord) -> Applied:
         drift=drift_of(made, record, is_judged),
         run=run,
         notices=tuple(notices),
+        questions=tuple(_questions_of(run, record)),
     )
+
+
+def _rows_of(
+    answers: Sequence[TagAnswer], record: ResidualRecord, rule: Rule
+) -> list[tuple[int, int]]:
+    """Return the row from which on each tag is normal, and its channel."""
+    places = {channel.name: j for j, channel in enumerate(rule.channels)}
+    time = np.arange(record.rows.n_rows) if record.time is None else record.time
+    return [
+        (int(np.searchsorted(time, answer.time, side="right")), places[answer.tag])
+        for answer in answers
+        if answer.reply is Reply.NORMAL
+    ]
+
+
+def _questions_of(run: RuleRun, record: ResidualRecord) -> Iterator[str]:
+    """Yield what was asked, and until when."""
+    for k, question in enumerate(run.questions):
+        if question.off:
+            tag = run.rule.channels[question.channel].name
+            since = _stamp(record, begin_of(question, run.rule))
+            later = run.questions[k + 1 :]
+            end = next((q for q in later if q.channel == question.channel), None)
+            text = question_words(tag, question.off, since)
+            if end is not None and not end.off:
+                text += f" Back where it was on {_stamp(record, end.row)}."
+            yield text
 
 
 # --- Alarms ---------------------------------------------------------------------------

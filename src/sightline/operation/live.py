@@ -31,6 +31,7 @@ from sightline.operation.watch_state import (
 )
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import RuleRun
+from sightline.rules.standalone import Question
 
 # Rows that pass through a rule at a time, so that no long record is in memory twice.
 _ROWS_AT_ONCE: Final = 8192
@@ -41,6 +42,7 @@ _ONE: Final = np.zeros(1, np.int64)
 # largest.
 _LEAST_PART: Final = 0.5
 OUTAGE: Final = "an outage"
+BACK_AGAIN: Final = "itself: it is back"
 S = TypeVar("S", bound=OpenWindow)
 
 
@@ -137,6 +139,21 @@ class LiveRule:
             said = self.state.advance(run.rows[start:stop])
             self._follow(said, run.time[start:stop], run.rows[start:stop])
             self._serve(said, run.time[start:stop], out)
+            for question in said.questions:
+                self._ask(question, float(run.time[start + question.row]))
+
+    def _ask(self, question: Question, time: float) -> None:
+        """Note that a person is asked about a tag, or no longer."""
+        self.happenings.append(
+            Happening(
+                event=Event.STARTED if question.off else Event.ENDED,
+                kind=AlarmKind.QUESTION,
+                source=self.rule.channels[question.channel].name,
+                time=time,
+                peak=question.off or None,
+                why="" if question.off else BACK_AGAIN,
+            )
+        )
 
     def stop(self, why: str) -> None:
         """End all that runs, one step after the last row; memory starts again."""

@@ -25,6 +25,7 @@ from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
 from sightline.metrics.alarm_load import DAY_S
 from sightline.operation.alarm_files import (
+    ANSWERS,
     INCIDENTS,
     LOG,
     TABLE,
@@ -33,6 +34,7 @@ from sightline.operation.alarm_files import (
     now_at,
     run_hooks,
     watch_settings,
+    write_answers,
     write_incidents,
     write_log,
     write_table,
@@ -75,11 +77,11 @@ from sightline.operation.watch_state import (
     WatchMemory,
     WatchState,
 )
-from sightline.operation.week import Week, write_metrics, write_page
+from sightline.operation.week import Week, load_since, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
-from sightline.rules.judging import Kept
 from sightline.rules.making import MadeRule
+from sightline.rules.promise import Kept
 from sightline.text import counted
 
 PAGE: Final = "week.html"
@@ -136,7 +138,7 @@ class WatchReport:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the last seven days broke the promise."""
+        """Whether the promise in force is broken, or the last one was."""
         return self.week is not None and self.week.kept is Kept.BROKEN
 
     @property
@@ -279,6 +281,7 @@ _OF_RULE: Final = (
     AlarmKind.OUT,
     AlarmKind.RULE_OUT,
     AlarmKind.PROMISE,
+    AlarmKind.QUESTION,
 )
 
 
@@ -343,6 +346,7 @@ class _WatchRun:
             **self.digests,
             "channels": json.dumps(self.channels),
             "rule_name": self.made.rule.name,
+            "rule_tags": json.dumps([one.name for one in self.made.rule.channels]),
         }
         with self.store.transaction():
             if self.store.migrated:
@@ -697,16 +701,17 @@ class _WatchRun:
         midnight = DAY_S * (time // DAY_S)
         if not live.last[0] < midnight:
             return []
-        week = Week.of(
-            self.store,
-            self.made,
-            self.zone,
-            until=midnight,
-            running=(live.alarm, live.stretch),
-        )
-        if week is None or week.kept is Kept.UNJUDGED:
+        ledger, running = self.store.ledger(self.made), (live.alarm, live.stretch)
+        load = load_since(self.store, self.made, ledger.begins, midnight, running)
+        renewed = ledger.renewed(midnight, load)
+        self.store.put_ledger(renewed)
+        # What broke the period that ends now stays broken until the next one ends.
+        kept = renewed.past[-1].kept if renewed.past else Kept.UNJUDGED
+        if renewed.begins == ledger.begins:
+            kept = ledger.kept(load)
+        if kept is Kept.UNJUDGED:
             return []
-        event = Event.STARTED if week.kept is Kept.BROKEN else Event.ENDED
+        event = Event.STARTED if kept is Kept.BROKEN else Event.ENDED
         name = self.made.rule.name
         return [Happening(event=event, kind=AlarmKind.PROMISE, source=name, time=time)]
 
@@ -731,6 +736,7 @@ class _WatchRun:
         said = write_log(self.store, out / LOG)
         write_table(self.store, rows, out / TABLE)
         write_incidents(self.store, self.zone, self.store.path.parent / INCIDENTS)
+        write_answers(self.store, self.zone, self.store.path.parent / ANSWERS)
         remarks = [*([said] if said else []), *run_hooks(self.store, on_alarm)]
         week = Week.of(self.store, self.made, self.zone)
         write_metrics(week, self.store, self.made, out / METRICS)

@@ -40,6 +40,8 @@ from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
 from sightline.files import damage, writing
 from sightline.operation.alarms import AlarmChange, AlarmRecord, Happening, log_line
+from sightline.rules.making import MadeRule
+from sightline.rules.promise import Ledger
 
 # Marks a SQLite file as a state of ours, and its version.
 _APPLICATION: Final = 0x51_67_68_74
@@ -415,8 +417,28 @@ class WatchState:
         since = rules[-1]["since"] if len(rules) > 1 else None
         return -np.inf if since is None else float(since)
 
+    @_decoding
+    def ledger(self, made: MadeRule) -> Ledger:
+        """Return the promise in force; before the first, that of the rule.
+
+        A state of an earlier version has none: it begins a period before the last row.
+        """
+        text = self.about().get("ledger")
+        if text:
+            return msgspec.json.decode(text, type=Ledger)
+        runs = self.runs()
+        first = float(runs[0, 0]) // 3600 if len(runs) else 0.0
+        latest = (self.last_hour() or 0) + 1 - 24 * made.promise.days
+        hour = max(first, float(np.ceil(self.rule_since() / 3600)), latest)
+        return Ledger(promise=made.promise, begins=3600.0 * hour)
+
+    def put_ledger(self, ledger: Ledger) -> None:
+        """Write the promise in force."""
+        self.set_about({"ledger": msgspec.json.encode(ledger).decode()})
+
     def begin_rule(self) -> None:
-        """Forget residuals of the rule before: a new one has others."""
+        """Forget residuals and promise of the rule before: a new one has others."""
+        self.set_about({"ledger": ""})
         nothing = np.zeros((3, self.n_channels), "<f8").tobytes()
         self._db.execute("UPDATE hours SET sums = ?", (nothing,))
 

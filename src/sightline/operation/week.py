@@ -32,8 +32,13 @@ from sightline.operation.watch_state import (
     TimedAlarm,
     WatchState,
 )
-from sightline.rules.judging import Kept, kept_promise
 from sightline.rules.making import MadeRule
+from sightline.rules.promise import (
+    Kept,
+    Ledger,
+    Promise,
+    as_a_whole,
+)
 from sightline.rules.rule import Rule
 from sightline.text import by_kind, duration, names, number, per_day, plural, share
 
@@ -114,6 +119,10 @@ class Week:
         From here on the promise counts: the hour after which the rule began.
     records : tuple of AlarmRecord
         Alarms of all kinds that were open in these days, in order of their start.
+    ledger : Ledger, optional
+        The promise in force, and those before.
+    so_far : AlarmLoad, optional
+        What came since it began.
     """
 
     made: MadeRule
@@ -129,17 +138,11 @@ class Week:
     since: float = 0.0
     judged: float = 0.0
     records: tuple[AlarmRecord, ...] = ()
+    ledger: Ledger | None = None
+    so_far: AlarmLoad | None = None
 
     @classmethod
-    def of(
-        cls,
-        state: WatchState,
-        made: MadeRule,
-        zone: str | None,
-        *,
-        until: float | None = None,
-        running: tuple[OpenAlarm | None, OpenWindow | None] | None = None,
-    ) -> "Week | None":
+    def of(cls, state: WatchState, made: MadeRule, zone: str | None) -> "Week | None":
         """Return the last seven days of a state; None before the first row.
 
         Parameters
@@ -150,43 +153,33 @@ class Week:
             The rule.
         zone : str, optional
             See above.
-        until : float, optional
-            The end of these days, a full hour; by default that of the last row read,
-            watched or not.
-        running : (OpenAlarm, OpenWindow), optional
-            What runs; by default what the state says.
         """
         runs = state.runs()
         if not len(runs):
             return None
-        step = made.rule.step_s or 1.0
-        last = float(runs[-1, 1]) if until is None else until - step
+        step, live = made.rule.step_s or 1.0, state.live()
+        last = float(runs[-1, 1])
         last_hour = int(last // 3600)
-        first = last_hour - WEEK_H + 1
+        first, end = last_hour - WEEK_H + 1, 3600.0 * (last_hour + 1)
         begin = 3600.0 * first
-        alarms, stretches = state.episodes(begin), state.stretches(begin)
-        if running is None:
-            live = state.live()
-            running = live.alarm, live.stretch
-        alarm, stretch = running
-        if alarm is not None:
-            alarms.append(alarm.as_alarm(made.rule.limit, MOST_TAGS))
-        if stretch is not None:
-            stretches.append(stretch.so_far())
+        ledger, running = state.ledger(made), (live.alarm, live.stretch)
+        alarms, stretches = alarms_since(state, made, begin, running)
         return cls(
             unwatched=unwatched_time(state, step, begin),
             since=max(begin, float(runs[0, 0])),
             made=made,
             zone=zone,
             begin=begin,
-            end=3600.0 * (last_hour + 1),
+            end=end,
             last=last,
             hours=state.hours(first),
-            alarms=tuple(alarms),
-            stretches=tuple(stretches),
-            is_running=alarm is not None,
+            alarms=alarms,
+            stretches=stretches,
+            is_running=live.alarm is not None,
             judged=3600.0 * np.ceil(state.rule_since() / 3600),
             records=tuple(state.alarms(since=begin)),
+            ledger=ledger,
+            so_far=load_since(state, made, ledger.begins, end, running),
         )
 
     @property
@@ -238,9 +231,9 @@ class Week:
         )
 
     @property
-    def promised(self) -> tuple[float, float]:
-        """90% interval of the number of alarms in as many days."""
-        return self.made.promise.interval(self.load.days or 0.0)
+    def promise(self) -> Promise:
+        """The promise in force."""
+        return self.made.promise if self.ledger is None else self.ledger.promise
 
     @property
     def watched_share(self) -> float:
@@ -257,9 +250,11 @@ class Week:
     @property
     def kept(self) -> Kept:
         """What became of the promise; unjudged if less than half was watched."""
-        if self.watched_share < LEAST_WATCHED:
+        if self.watched_share < LEAST_WATCHED or self.ledger is None:
             return Kept.UNJUDGED
-        return kept_promise(self.made.promise, self.load)
+        kept = self.ledger.kept(self.so_far or self.load)
+        whole = as_a_whole(self.ledger.past, self.made.promise)
+        return whole if kept is Kept.KEPT and whole is Kept.UNUSED else kept
 
     @property
     def is_watching(self) -> bool:
@@ -300,7 +295,7 @@ class Week:
     def service_lines(self) -> list[str]:
         """Return what is out of service or shelved, a sentence each."""
         found = [
-            f"{one.kind.capitalize()}: {one.text(self.zone)}."
+            f"{one.kind.capitalize()}: {one.text(self.zone)}{self.what_to_do(one)}"
             for one in self.running()
             if one.kind is not AlarmKind.ANOMALY
         ]
@@ -308,6 +303,18 @@ class Week:
             by = f" (by {one.by})" if one.by else ""
             found.append(f"Shelved{by}: {one.text(self.zone)}.")
         return found
+
+    @staticmethod
+    def what_to_do(alarm: AlarmRecord) -> str:
+        """Return what follows the sentence of an alarm: how a question is answered."""
+        if alarm.kind is not AlarmKind.QUESTION:
+            return "."
+        if alarm.acknowledged:
+            return f" A fault, says {alarm.by}."
+        return (
+            f" If so: `sightline answer STATE {alarm.id[:6]} normal --by NAME`; if "
+            "not: `fault`. Until then its alarm stands."
+        )
 
     def bands(self) -> list[Band]:
         """Return these days as bands of a picture: not watched, and in alarm."""
@@ -385,25 +392,53 @@ class Week:
         ]
         return drift_to(now, then) if then else None
 
-    def sentences(self) -> list[str]:
-        """Return what the figures say: promise, share of time, the alarm that runs."""
-        low, high = self.promised
+    def promise_words(self) -> Iterator[str]:
+        """Yield what is promised, what came of it so far, and what became of others."""
+        if self.ledger is None or self.so_far is None:
+            return
+        promise, came = self.promise, self.so_far
+        low, high = promise.interval(promise.days)
+        yield (
+            f"Promised for {plural(round(promise.days), 'watched day')} from "
+            f"{stamp(self.ledger.begins, self.zone)} on: {low:.0f} to {high:.0f} "
+            f"alarms (90%), at most {share(promise.most_share(promise.days), 1)} of "
+            f"time in alarm. So far {plural(came.alarms, 'alarm')} in "
+            f"{duration((came.days or 0) * DAY_S)}, {share(came.share_of_time, 1)} of "
+            "the time."
+        )
+        if past := self.ledger.past:
+            last, kept = past[-1], [period.kept for period in past]
+            yield (
+                f"Of {plural(len(past), 'promise')} before, {kept.count(Kept.KEPT)} "
+                f"kept, {kept.count(Kept.BROKEN)} broken; the last: {last.low:.0f} to "
+                f"{last.high:.0f} alarms and at most {share(last.most_share, 1)} of "
+                f"the time, {last.alarms:.0f} and {share(last.share, 1)} came."
+            )
+
+    def facts(self) -> list[str]:
+        """Return what came, in sentences: alarms, promises, and time watched."""
         load = self.load
         told = (
             f"{plural(load.alarms, 'alarm')} in {duration((load.days or 0) * DAY_S)} "
-            f"({per_day(load.alarms_per_day or 0)} a day), promised {low:.0f} to "
-            f"{high:.0f}; in alarm {share(load.share_of_time, 1)} of the time."
+            f"({per_day(load.alarms_per_day or 0)} a day); in alarm "
+            f"{share(load.share_of_time, 1)} of the time."
         )
-        found = [told, self.watched_words()]
-        if self.kept is Kept.UNJUDGED:
+        watched = [] if self.unwatched else [self.watched_words()]
+        return [told, *self.promise_words(), *watched]
+
+    def warnings(self) -> list[str]:
+        """Return what asks for a person: time not watched, a broken promise."""
+        load = self.load
+        found = [self.watched_words()] if self.unwatched else []
+        if self.watched_share < LEAST_WATCHED:
             found.append(
                 "The promise is not judged: less than half of the time was watched."
             )
         elif self.kept is Kept.BROKEN:
             found.append(
-                "The promise is broken: there are more alarms than it allows. Look at "
-                "the drift of the tags below; `sightline recommission` makes a new "
-                "limit from the last days, and says whether it is better."
+                "The promise is broken: more alarms, or more time in alarm, than it "
+                "allows. Look at the drift of the tags below; `sightline recommission` "
+                "makes a new limit from the last days, and says whether it is better."
             )
         elif self.kept is Kept.UNUSED:
             found.append(
@@ -417,6 +452,40 @@ class Week:
                 f"Time in alarm is above twice the budget of {share(budget.share, 1)}."
             )
         return found
+
+
+Running = tuple[OpenAlarm | None, OpenWindow | None]
+
+
+def alarms_since(
+    state: WatchState, made: MadeRule, begin: float, running: Running
+) -> tuple[tuple[TimedAlarm, ...], tuple[AlarmWindow, ...]]:
+    """Return alarms and stretches that last beyond a time, with what runs."""
+    alarms, stretches = state.episodes(begin), state.stretches(begin)
+    alarm, stretch = running
+    if alarm is not None:
+        alarms.append(alarm.as_alarm(made.rule.limit, MOST_TAGS))
+    if stretch is not None:
+        stretches.append(stretch.so_far())
+    return tuple(alarms), tuple(stretches)
+
+
+def load_since(
+    state: WatchState, made: MadeRule, begin: float, end: float, running: Running
+) -> AlarmLoad:
+    """Return what alarms cost between two times, both full hours."""
+    alarms, stretches = alarms_since(state, made, begin, running)
+    return Week(
+        made=made,
+        zone=None,
+        begin=begin,
+        end=end,
+        last=end,
+        hours=state.hours(int(begin // 3600)),
+        alarms=alarms,
+        stretches=stretches,
+        is_running=running[0] is not None,
+    ).load
 
 
 def unwatched_time(
@@ -576,7 +645,9 @@ def write_metrics(
 
 def _week_figures(week: Week) -> list[tuple[str, str, float]]:
     """Return name, help and value of each metric of a week."""
-    load, (low, high) = week.load, week.promised
+    load, promise = week.load, week.promise
+    low, high = promise.interval(promise.days)
+    most = promise.most_share(promise.days)
     broken = int(week.kept is Kept.BROKEN)
     good = week.out_since.start if week.out_since else week.last
     return [
@@ -591,8 +662,10 @@ def _week_figures(week: Week) -> list[tuple[str, str, float]]:
         ("week_days", "Watched days of the last 7.", load.days or 0),
         ("week_watched_share", "Share of time watched.", week.watched_share),
         ("week_alarms", "Alarms of the last 7 days.", load.alarms),
-        ("week_promised_low", "Fewest alarms promised (90%).", low),
-        ("week_promised_high", "Most alarms promised (90%).", high),
+        ("promised_days", "Watched days of the promise in force.", promise.days),
+        ("promised_low", "Fewest alarms promised for these days (90%).", low),
+        ("promised_high", "Most alarms promised for these days (90%).", high),
+        ("promised_alarm_share", "Largest share of time promised.", most),
         ("week_alarm_share", "Share of time in alarm.", load.share_of_time),
         ("week_promise_broken", "Whether the promise is broken.", broken),
     ]

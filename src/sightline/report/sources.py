@@ -97,10 +97,15 @@ def summary(facts: RecordingFacts) -> str:
     gaps = sum(table.gaps for table in facts.tables)
     with_time = any(table.first for table in facts.tables)
     clock = f"; {zone_words(facts.timezone or None)}" if with_time else ""
+    # One record that is judged in parts is train and test at once.
+    lost = set(facts.unwatched)
+    seconds = sum(one.end - one.start for one in lost)
+    why = names(sorted({str(one.reason) for one in lost}))
+    watched = f" Not watched, and in no figure: {duration(seconds)} ({why})."
     return (
         f"{facts.plant}: {plural(len(facts.tables), 'table')} with "
         f"{plural(rows, 'row')} and {plural(len(facts.tags), 'tag')}, "
-        f"{plural(gaps, 'gap') if gaps else 'no gap'}{clock}."
+        f"{plural(gaps, 'gap') if gaps else 'no gap'}{clock}.{watched if lost else ''}"
     )
 
 

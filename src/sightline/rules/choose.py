@@ -225,7 +225,7 @@ def chances_kept(maker: RuleMaker, names: Sequence[str]) -> dict[str, float]:
             maker.fitting.normal, [m.name for m in maker.fitting.members], first
         )
         early = RuleMaker(fitting, budget, maker.delays)
-        rules = {name: early.make(name).rule for name in names}
+        rules = {name: early.limited(name)[0] for name in names}
         for name, load, by_day in _later_loads(early, rules, period.without(~is_later)):
             chances[name].append(chance_kept(load, by_day, budget))
     return {

@@ -39,7 +39,6 @@ from sightline.rules.judging import (
     CommissioningFacts,
     Curve,
     JudgedRows,
-    Kept,
     RuleOutcome,
     SetAside,
     cost_together,
@@ -73,6 +72,7 @@ from sightline.rules.normal import (
     raw_rows,
     refitted,
 )
+from sightline.rules.promise import Kept
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import ScoredStream, score
 from sightline.showing import Shown
@@ -592,7 +592,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     if settings.choose is None and not basis.parts:
         maker, episodes, far_share = without_episodes(maker)
     if maker is not everything:
-        limits_with = {name: everything.make(name).rule.limit for name in wanted}
+        limits_with = {name: everything.limited(name)[0].limit for name in wanted}
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
     choice, chosen = None, settings.choose

@@ -20,21 +20,24 @@ from sightline.data.linear_forecast import LinearForecast
 from sightline.data.zones import check_timezone
 from sightline.errors import FileError, StreamError
 from sightline.files import brief, parse_json, read_document, reading, staged_file
+from sightline.metrics.alarm_load import DAY_S
 from sightline.rules.commission import Commissioning
-from sightline.rules.limits import Limit, Promise
+from sightline.rules.limits import LEAST_SPREAD, Budget, Limit
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import Origin, SavedDetector
+from sightline.rules.promise import WIDTHS, Forecast, Promise
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
 from sightline.text import names
 
-RULE_SCHEMA: Final = 1
+RULE_SCHEMA: Final = 2
 RULE_FILE: Final = "rule.json"
 JsonObject = dict[str, Any]
-# The promise of a rule: no count of a plant is larger, no spread smaller.
 # Rows that a forecast looks at.
 _MOST_LOOKED_AT = 10_000
-_MOST_COUNT, _LEAST_SPREAD, _LEAST_DAYS = 1e12, 0.5, 1e-6
+# No count of a plant is larger, no period shorter.
+_MOST_COUNT, _LEAST_DAYS = 1e12, 1e-6
 _AGAIN = "make it again with `sightline commission`"
+_DAMAGE = (msgspec.ValidationError, ValueError, KeyError, TypeError)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -205,6 +208,8 @@ def read_rule(path: str | Path) -> MadeRule:
             f"holds: {_AGAIN}."
         )
     try:
+        if schema == 1:
+            content["promise"] = values["promise"] = _promise_of_schema_1(values)
         file = msgspec.convert(values, RuleFile, dec_hook=_array)
         made = MadeRule(
             rule=file.rule,
@@ -214,7 +219,7 @@ def read_rule(path: str | Path) -> MadeRule:
             forecast=file.forecast,
         )
         _check_shapes(made)
-    except (msgspec.ValidationError, StreamError, ValueError) as error:
+    except (*_DAMAGE, StreamError) as error:
         raise FileError(
             f"{path}: is not a rule of schema {schema} ({brief(error)}): {_AGAIN}."
         ) from error
@@ -245,6 +250,23 @@ def rule_schema() -> JsonObject:
         if "description" in definition:
             definition["description"] = definition["description"].partition("\n")[0]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema"} | schema
+
+
+def _promise_of_schema_1(values: Mapping[str, Any]) -> JsonObject:
+    """Return the promise of a rule that promised one count for all time to come."""
+    old = values["promise"]
+    spread = max(float(old["spread"]), LEAST_SPREAD)
+    forecast = Forecast(per_day=float(old["per_day"]), spread=spread)
+    step_s = float(values["rule"].get("step_s") or 1.0)
+    usual_s = old["share"] * old["days"] * DAY_S / max(old["alarms"], 1)
+    promise = Promise(
+        alarms=forecast,
+        time=forecast,
+        usual_s=max(usual_s, step_s),
+        budget=msgspec.convert(values["rule"].get("budget") or {}, Budget),
+    )
+    made: JsonObject = msgspec.to_builtins(promise)
+    return made
 
 
 # --- Numbers --------------------------------------------------------------------------
@@ -363,17 +385,11 @@ def _check_shapes(made: MadeRule) -> None:
     is_delay = 0 <= delays.off <= _MOST_COUNT and 0 < delays.unit <= _MOST_COUNT
     if not (1 <= delays.on <= delays.within <= 60 and is_delay):
         raise ValueError("its delays are out of range")
-    promise = made.promise
-    counts = (promise.per_day, promise.alarms, promise.days, promise.spread)
-    # With days or a spread below any that is promised the interval has no end.
-    if not (
-        0 <= min(counts)
-        and max(counts) <= _MOST_COUNT
-        and 0 <= promise.share <= 1
-        and promise.days >= _LEAST_DAYS
-        and promise.spread >= _LEAST_SPREAD
-    ):
-        raise ValueError("its promise is out of range")
+    if rule.night and not all(len(view.usual) for view in rule.views):
+        raise ValueError("it follows means that it does not know")
+    if not 0 <= rule.night <= _MOST_COUNT:
+        raise ValueError("its nights are out of range")
+    _check_promise(made.promise)
     if made.origin is not None:
         check_timezone(made.origin.timezone)
     if made.forecast is not None:
@@ -405,6 +421,18 @@ def _check_forecast(forecast: LinearForecast, channels: list[str]) -> None:
         raise ValueError("the numbers of its forecast do not fit together")
 
 
+def _check_promise(promise: Promise) -> None:
+    """Raise ValueError if an interval of the promise would have no end."""
+    is_sound = _LEAST_DAYS <= promise.days <= _MOST_COUNT and promise.usual_s > 0
+    for one in (promise.alarms, promise.time):
+        is_sound &= 0 <= one.per_day * promise.days <= _MOST_COUNT
+        is_sound &= LEAST_SPREAD <= one.spread <= _MOST_COUNT
+        is_sound &= WIDTHS[0] <= one.width <= WIDTHS[1]
+        is_sound &= all(0 <= error <= _MOST_COUNT for error in one.errors)
+    if not is_sound:
+        raise ValueError("its promise is out of range")
+
+
 def _check_view(view: LinearView, n_channels: int) -> None:
     """Raise ValueError unless a view's arrays fit together."""
     q = len(view.order)
@@ -422,6 +450,8 @@ def _check_view(view: LinearView, n_channels: int) -> None:
         and stops[-1] == q
         and (np.diff(stops) > 0).all()
     )
+    is_sound &= view.usual.shape == view.spread.shape
+    is_sound &= view.usual.shape in ((0,), (q,)) and bool((view.spread > 0).all())
     if not is_sound:
         raise ValueError(f"the numbers of view {view.kind!r} do not fit together")
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.segments import Attack, run_bounds
+from sightline.data.validity import LEAST_WATCHED
 from sightline.metrics.alarm_load import (
     MOST_PER_DAY,
     AlarmLoad,
@@ -22,30 +23,12 @@ from sightline.metrics.alarm_load import (
     episodes_of,
     first_rises,
 )
-from sightline.rules.limits import MOST_SWING, Budget, Promise, Trace, set_limit
+from sightline.rules.limits import MOST_SWING, Budget, Trace, set_limit
+from sightline.rules.promise import Kept, Period, Promise, as_a_whole
 from sightline.rules.rule import Rule, RuleRun
 
 # The rule in use that was given, as tables call it.
 IN_USE: Final = "in use"
-
-
-class Kept(StrEnum):
-    """What became of a promise.
-
-    ``KEPT``
-        The count lies in the 90% interval.
-    ``BROKEN``
-        The count lies above the interval.
-    ``UNUSED``
-        The count lies below the interval: the limit is higher than it must be.
-    ``UNJUDGED``
-        There were no calm rows to judge on.
-    """
-
-    KEPT = "kept"
-    BROKEN = "broken"
-    UNUSED = "unused"
-    UNJUDGED = "unjudged"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,15 +177,18 @@ class RuleOutcome:
     promised_per_day : float, optional
         Alarms a day that it promised. None for the present rule.
     promised_interval : pair of float, optional
-        90% interval of the promised alarms a day, over the judged days.
+        90% interval of the promised alarms a day, for the first period.
     kept : Kept, optional
-        What became of the promise.
+        What became of the promises, together; see `as_a_whole`.
     load : AlarmLoad
         What its alarms cost.
     attacks : AttackAlarms
         What they catch.
     hindsight_limit : float, optional
         The limit that judged calm rows would give, where the promise was unused.
+    periods : tuple of Period
+        What was promised for each period, and what came. Empty in results of earlier
+        versions, which had one promise for all judged rows.
     """
 
     name: str
@@ -213,34 +199,65 @@ class RuleOutcome:
     promised_interval: tuple[float, float] | None = None
     kept: Kept | None = None
     hindsight_limit: float | None = None
+    periods: tuple[Period, ...] = ()
 
 
-def kept_promise(promise: Promise, load: AlarmLoad) -> Kept:
-    """Return what became of a promise."""
-    if not load.days:
-        return Kept.UNJUDGED
-    low, high = promise.interval(load.days)
-    if load.alarms > high:
-        return Kept.BROKEN
-    return Kept.UNUSED if load.alarms < low else Kept.KEPT
-
-
-def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
-    """Return how a rule did on judged rows."""
-    load = judged.load(
-        run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
-    )
-    low, high = promise.interval(load.days) if load.days else (0.0, 0.0)
-    days = load.days or 1.0
+def judge_rule(
+    run: RuleRun, judged: JudgedRows, promise: Promise, time: Floats | None = None
+) -> RuleOutcome:
+    """Return how a rule did on judged rows; `time` is that of each row."""
+    periods = periods_of(run, judged, promise, time)
+    first = periods[0] if periods else None
     return RuleOutcome(
         name=run.rule.name,
         limit=run.rule.limit,
-        load=load,
+        load=judged.load(
+            run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+        ),
         attacks=judged.use(run.episodes),
         promised_per_day=promise.per_day,
-        promised_interval=(low / days, high / days) if load.days else None,
-        kept=kept_promise(promise, load),
+        promised_interval=(first.low / first.days, first.high / first.days)
+        if first is not None
+        else None,
+        kept=as_a_whole(periods, promise),
+        periods=periods,
     )
+
+
+def periods_of(
+    run: RuleRun, judged: JudgedRows, promise: Promise, time: Floats | None = None
+) -> tuple[Period, ...]:
+    """Return what was promised for each period of the judged rows, and what came.
+
+    Each is promised from those before. What is left at the end is one if it is half as
+    long, or the only one.
+    """
+    rows = np.flatnonzero(judged.is_attack_free)
+    found: list[Period] = []
+    n = max(round(promise.days * 86_400 / judged.step_s), 1)
+    for first in range(0, len(rows), n):
+        own = rows[first : first + n]
+        if found and len(own) < LEAST_WATCHED * n:
+            break
+        is_own = np.zeros_like(judged.is_attack_free)
+        is_own[own] = True
+        load = alarm_load(
+            run.episodes,
+            is_own,
+            run.rule.delays,
+            judged.step_s,
+            standing=run.standing,
+            breaks=judged.breaks,
+        )
+        period = promise.period(
+            len(own) * judged.step_s / 86_400,
+            float(load.alarms),
+            load.share_of_time,
+            begins=None if time is None else float(time[own[0]]),
+        )
+        found.append(period)
+        promise = promise.after(period)
+    return tuple(found)
 
 
 def limit_in_hindsight(

@@ -196,6 +196,16 @@ class Trace:
         """Number of rows."""
         return len(self.values)
 
+    def part(self, start: int, stop: int) -> "Trace":
+        """Return rows [start, stop)."""
+        inside = self.breaks[(self.breaks > start) & (self.breaks < stop)] - start
+        return Trace(
+            values=self.values[start:stop],
+            breaks=np.append(0, inside),
+            days=self.days * (stop - start) / self.n_rows,
+            delays=self.delays,
+        )
+
     def cost_above(self, limit: float) -> tuple[int, float]:
         """Return how many alarms a limit makes, and the share of time in alarm."""
         every = np.ones(self.n_rows, np.bool_)
@@ -408,66 +418,6 @@ def set_limit(trace: Trace, budget: Budget) -> Limit:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Promise:
-    """How many alarms a rule will make, from commissioning rows alone.
-
-    Parameters
-    ----------
-    per_day : float
-        Alarms a day at the limit over commissioning rows.
-    share : float
-        Share of commissioning time in alarm.
-    days : float
-        Days of commissioning rows.
-    spread : float
-        Variance of counts over their mean: 1 for a Poisson count.
-    alarms : float
-        Alarms at the limit over commissioning rows.
-    """
-
-    per_day: float
-    share: float
-    days: float
-    spread: float
-    alarms: float
-
-    def interval(self, days: float) -> tuple[float, float]:
-        """Return the 90% interval of the number of alarms in some later days.
-
-        Negative binomial with ``r = alarms / spread + 1/2`` and ``p = T / (T + T')``,
-        times `spread`.
-
-        Examples
-        --------
-        >>> Promise(per_day=6, share=0.0, days=2, spread=2, alarms=12).interval(2.0)
-        (4.0, 26.0)
-        """
-        shape, p = self.alarms / self.spread + 0.5, self.days / (self.days + days)
-        low, high = (_count_at(end, shape, p) * self.spread for end in PROMISE_ENDS)
-        return low, high
-
-
-def _count_at(level: float, shape: float, p: float) -> float:
-    """Return a quantile of the negative binomial law.
-
-    It is the smallest k with ``I_p(shape, k + 1) >= level``, the incomplete beta.
-    """
-    # To import scipy.stats takes half a second.
-    from scipy.special import betainc
-
-    # At most `above` - 1, but more than `below` - 1.
-    below, above = 0.0, 1.0
-    while betainc(shape, above, p) < level:
-        below, above = above, 2 * above
-    while (middle := (below + above) // 2) not in (below, above):
-        if betainc(shape, middle, p) < level:
-            below = middle
-        else:
-            above = middle
-    return above - 1
-
-
 def alarms_at_level(trace: Trace) -> Ints:
     """Return where alarms start at the level that has `N_PEAKS` of them."""
     scan = _Scan(trace)
@@ -475,11 +425,11 @@ def alarms_at_level(trace: Trace) -> Ints:
     return scan.clusters(rank)[0]
 
 
-def promise_of(trace: Trace, limit: Limit, step_s: float) -> Promise:
-    """Return what a limit promises.
+def spread_of_counts(trace: Trace, step_s: float) -> float:
+    """Return the variance of counts over their mean, at least `LEAST_SPREAD`.
 
-    The spread is that of counts in blocks of max(2 h, a fortieth of all time), at the
-    level with `N_PEAKS` alarms; at least `LEAST_SPREAD`.
+    Of counts in blocks of max(2 h, a fortieth of all time), at the level with `N_PEAKS`
+    alarms.
     """
     starts = alarms_at_level(trace)
     block = max(7200.0 / step_s, trace.n_rows / 40, 1.0)
@@ -488,10 +438,4 @@ def promise_of(trace: Trace, limit: Limit, step_s: float) -> Promise:
     counts = np.concatenate([counts, np.zeros(max(n_blocks - len(counts), 0))])
     mean = float(counts.mean()) if n_blocks > 1 else 0.0
     spread = float(counts.var(ddof=1)) / mean if mean > 0 else LEAST_SPREAD
-    return Promise(
-        per_day=limit.alarms / trace.days,
-        share=limit.share,
-        days=trace.days,
-        spread=max(spread, LEAST_SPREAD),
-        alarms=limit.alarms,
-    )
+    return max(spread, LEAST_SPREAD)

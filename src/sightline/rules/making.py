@@ -15,20 +15,25 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.linear_forecast import LinearForecast
-from sightline.data.row_tables import JoinedRows, Rows, kept_rows, read_on_grid
+from sightline.data.row_tables import (
+    JoinedRows,
+    Rows,
+    gather_rows,
+    kept_rows,
+    read_on_grid,
+)
 from sightline.data.segments import run_bounds
 from sightline.metrics.alarm_load import DAY_S, Delays
 from sightline.rules.limits import (
     Budget,
     Limit,
-    Promise,
     Trace,
     alarms_at_level,
-    promise_of,
     set_limit,
 )
 from sightline.rules.named import ALLOWANCE, blank_member, members_of
-from sightline.rules.normal import Normal, Origin
+from sightline.rules.normal import LEVEL_FLOOR, Normal, Origin
+from sightline.rules.promise import Promise, first_promise
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
 from sightline.rules.standalone import log_of
 from sightline.showing import Shown
@@ -42,6 +47,12 @@ LEAST_HALF: Final = 0.7
 N_WINDOWS: Final = 10
 # Calibration rows ring alike above this p-value.
 ALIKE: Final = 0.1
+# Commissioning rows of which the usual median and spread of a column are taken.
+N_USUAL: Final = 10_000
+# A night: a day, less where there are few days, and no fewer rows.
+NIGHTS_AT_LEAST: Final = 7
+SHORTEST_NIGHT: Final = 1 / 3
+LEAST_NIGHT_ROWS: Final = 72
 
 
 # --- Members fitted on attack-free rows -----------------------------------------------
@@ -163,6 +174,22 @@ class AttackFreePeriod:
                 yield offset + start, block, offset + start in begins, own
             offset += n
 
+    @property
+    def night(self) -> int:
+        """Rows of a night: after so many the means of all columns are followed."""
+        days = float(np.clip(self.days / NIGHTS_AT_LEAST, SHORTEST_NIGHT, 1.0))
+        return max(round(days * DAY_S / self.step_s), LEAST_NIGHT_ROWS)
+
+    def some(self, most: int) -> Floats:
+        """Return at most so many rows, at equal distances."""
+        every, offset, found = max(-(-self.n_rows // most), 1), 0, []
+        for table in self.tables:
+            stop = offset + table.rows.n_rows
+            places = np.arange(-(-offset // every) * every, stop, every)
+            found.append(gather_rows(table.rows, places - offset))
+            offset = stop
+        return np.concatenate(found)
+
     def without(self, left_out: Bools) -> "AttackFreePeriod":
         """Return the same without some rows, which are counted over all tables."""
         tables, offset = [], 0
@@ -204,7 +231,10 @@ class Fitting:
         self.normal, self.period = normal, period
         blank = [blank_member(name, period.step_s) for name in members]
         kinds = dict.fromkeys(m.view for m in blank if m.view is not View.SCORE)
-        self.views: dict[View, LinearView] = {k: normal.view(k) for k in kinds}
+        some = period.some(N_USUAL)
+        self.views: dict[View, LinearView] = {
+            kind: with_usual(normal.view(kind), some, normal) for kind in kinds
+        }
         self.bounds = {kind: view.bounds for kind, view in self.views.items()}
         window = np.arange(period.n_rows) * N_WINDOWS // max(period.n_rows, 1)
         self.cuts = np.searchsorted(window, np.arange(N_WINDOWS))
@@ -338,6 +368,21 @@ class Fitting:
         )
 
 
+def with_usual(view: LinearView, rows: Floats, normal: Normal) -> LinearView:
+    """Return a view that knows the usual median and spread of its columns.
+
+    A spread is the smaller of standard deviation and 1.48 times the median distance
+    from the median, so that a few rows far off do not hide a change; it has the floor
+    of a level.
+    """
+    floor = normal.floors(view.kind) if view.kind is View.X else LEVEL_FLOOR
+    seen = view.of(rows)
+    usual = np.median(seen, axis=0)
+    near = 1.4826 * np.median(np.abs(seen - usual), axis=0)
+    spread = np.maximum(np.minimum(seen.std(axis=0), near), floor)
+    return replace(view, usual=usual, spread=spread)
+
+
 def _upper_quantile(top: Floats, n: int) -> Floats:
     """Return the level quantile of n values of each column, from the largest ones.
 
@@ -365,7 +410,7 @@ class MadeRule(Shown):
     limit : Limit
         Its limit, with what it costs on commissioning rows.
     promise : Promise
-        How many alarms it will make.
+        How many alarms its next period will bring.
     origin : Origin, optional
         Where it comes from; see `Commissioning.deployed`.
     forecast : LinearForecast, optional
@@ -431,6 +476,12 @@ class RuleMaker:
 
     def make(self, name: str) -> MadeRule:
         """Return a rule with its limit and its promise."""
+        rule, limit, trace = self.limited(name)
+        promise = first_promise(trace, limit, self.budget, self.fitting.period.step_s)
+        return MadeRule(rule=rule, limit=limit, promise=promise)
+
+    def limited(self, name: str) -> tuple[Rule, Limit, Trace]:
+        """Return a rule with its limit, and the trace on which it was set."""
         members, trace = self.trace(name)
         is_alone = len(members) == 1
         limit = (
@@ -439,7 +490,6 @@ class RuleMaker:
             else set_limit(trace, self.budget)
         )
         kinds = dict.fromkeys(m.view for m in members if m.view is not View.SCORE)
-        step_s = self.fitting.period.step_s
         rule = Rule(
             name=name,
             channels=self.fitting.normal.channels,
@@ -447,12 +497,11 @@ class RuleMaker:
             members=tuple(members),
             limit=limit.value,
             delays=self.delays,
-            step_s=step_s,
+            step_s=self.fitting.period.step_s,
             budget=self.budget,
+            night=self.night,
         )
-        return MadeRule(
-            rule=rule, limit=limit, promise=promise_of(trace, limit, step_s)
-        )
+        return rule, limit, trace
 
     @property
     def family(self) -> Rule:
@@ -464,7 +513,14 @@ class RuleMaker:
             members=tuple(self.fitting.members),
             limit=1.0,
             delays=self.delays,
+            night=self.night,
         )
+
+    @property
+    def night(self) -> int:
+        """Rows of a night; a score has a floor, which stays where it is."""
+        fitting = self.fitting
+        return 0 if fitting.normal.is_one_sided else fitting.period.night
 
     def rings_alike(self, name: str, n_first: int) -> bool:
         """Return whether the first rows ring as often as the others.

@@ -13,7 +13,7 @@ takes one row after the other. Both run the arithmetic of `standalone` with comp
 loops, so that their alarms are the same to the last bit. `named` lists all rules.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
@@ -38,6 +38,7 @@ from sightline.errors import StreamError
 from sightline.metrics.alarm_load import Delays, Episodes, counted, episodes_in
 from sightline.rules.limits import Budget
 from sightline.rules.standalone import (
+    Question,
     RuleSteps,
     ScoredRows,
     Shorts,
@@ -129,6 +130,9 @@ class LinearView:
         Names of the units: channels, or stages.
     is_one_sided : bool
         Whether values below the mean count as the mean, as of a score.
+    usual, spread : array of shape (q,)
+        Median and spread of each column over commissioning rows, for `Rule.night`;
+        empty in rules of earlier versions.
     """
 
     kind: View
@@ -140,6 +144,8 @@ class LinearView:
     units: tuple[str, ...]
     bounds: Ints | None = None
     is_one_sided: bool = False
+    usual: Floats = field(default_factory=lambda: np.empty(0))
+    spread: Floats = field(default_factory=lambda: np.empty(0))
 
     @property
     def n_columns(self) -> int:
@@ -268,6 +274,8 @@ class Rule(Shown):
         Seconds a row.
     budget : Budget, optional
         For which its limit was set.
+    night : int
+        Rows after which the means of all columns are followed; 0: they are fixed.
 
     Examples
     --------
@@ -288,6 +296,7 @@ class Rule(Shown):
     delays: Delays
     step_s: float | None = None
     budget: Budget | None = None
+    night: int = 0
 
     def _line(self) -> str:
         budget = "" if self.budget is None else f" for {self.budget}"
@@ -399,19 +408,43 @@ class Rule(Shown):
         return replace(found, counts=counts)
 
     def run(
-        self, rows: object, *, breaks: Sequence[int] | Ints = (), score: object = None
+        self,
+        rows: object,
+        *,
+        breaks: Sequence[int] | Ints = (),
+        score: object = None,
+        answers: Sequence[tuple[int, int]] = (),
     ) -> "RuleRun":
-        """Return all that the rule says of a record. Parameters as of `alarms`."""
-        state, pieces = self.start(), []
-        cuts = np.asarray(breaks, np.int64)
-        for block, begins, own in self.blocks(rows, cuts, score):
+        """Return all that the rule says of a record.
+
+        Parameters
+        ----------
+        rows, breaks, score
+            As of `alarms`.
+        answers : sequence of (int, int)
+            Rows from which on what is asked about a channel is normal, and the channel.
+        """
+        state, pieces, place = self.start(), [], 0
+        cuts, given = np.asarray(breaks, np.int64), sorted(answers)
+        for block, begins, own in self.blocks(rows, cuts, score, {r for r, _ in given}):
+            for row, channel in given:
+                if row == place and state.nights is not None:
+                    state.nights.accept(channel)
             pieces.append(state.advance(block, after_break=begins, score=own))
+            place += len(block)
         return RuleRun.joined(self, pieces, np.unique(np.append(0, cuts)))
 
     def blocks(
-        self, rows: object, breaks: Ints, score: object = None
+        self,
+        rows: object,
+        breaks: Ints,
+        score: object = None,
+        cuts: Collection[int] = (),
     ) -> Iterator[tuple[npt.NDArray[Any], bool, Floats | None]]:
-        """Yield blocks of a record, whether a recording begins, and the own score."""
+        """Yield blocks of a record, whether a recording begins, and the own score.
+
+        A block begins at each of `cuts` too.
+        """
         table = as_rows(rows, "rows")
         self.check_channels(table.n_channels)
         own = None if score is None else check_series(score, "score")
@@ -421,7 +454,7 @@ class Rule(Shown):
                 f"it has {len(own):,}."
             )
         begins = set(breaks.tolist())
-        for start, block in read_on_grid(table, breaks.tolist()):
+        for start, block in read_on_grid(table, sorted({*begins, *cuts})):
             part = None if own is None else own[start : start + len(block)]
             yield block, start in begins, part
 
@@ -433,6 +466,11 @@ class Rule(Shown):
                 f"({names([c.name for c in self.channels], 4)}); the rows have "
                 f"{n_channels}: give the residuals of the detector it was made for."
             )
+
+    @property
+    def fixed(self) -> "Rule":
+        """The same rule, with means as they were on commissioning rows."""
+        return replace(self, night=0)
 
     def with_limit(self, limit: float) -> "Rule":
         """Return the same rule with another limit."""
@@ -465,6 +503,8 @@ class RuleRun:
         What is out of service returns at a break. See `Rule.unit_name`.
     breaks : array of int
         Rows at which a new recording begins.
+    questions : tuple of Question
+        Channels that a person is asked about, in the order of rows.
     """
 
     rule: Rule
@@ -477,6 +517,7 @@ class RuleRun:
     n_out: Shorts
     service: Ints
     breaks: Ints
+    questions: tuple[Question, ...] = ()
 
     @property
     def arrays(self) -> tuple[npt.NDArray[Any], ...]:
@@ -491,10 +532,12 @@ class RuleRun:
         nothing = rule.start().advance(no_rows, score=no_score)
         columns = [[array] for array in nothing.arrays]
         service, n_rows = [nothing.service], 0
+        questions: list[Question] = []
         for piece in pieces:
             for column, array in zip(columns, piece.arrays, strict=True):
                 column.append(array)
             service.append(piece.service + np.array([n_rows, 0, 0, 0]))
+            questions += [q._replace(row=q.row + n_rows) for q in piece.questions]
             n_rows += len(piece.trace)
         joined: dict[str, npt.NDArray[Any]] = {}
         for name, column in zip(_BY_ROW, columns, strict=True):
@@ -502,7 +545,8 @@ class RuleRun:
             # Pieces that came from an iterator are held by nothing else.
             column.clear()
         changes = np.concatenate(service)
-        return cls(rule=rule, service=changes, breaks=breaks, **joined)
+        asked = tuple(questions)
+        return cls(rule=rule, service=changes, breaks=breaks, questions=asked, **joined)
 
     @cached_property
     def episodes(self) -> Episodes:
@@ -614,7 +658,13 @@ class RuleState(RuleSteps):
     def _named(self) -> dict[str, npt.NDArray[Any]]:
         memory = {f"memory/{k}": array for k, array in enumerate(self.memory)}
         service = {f"service/{k}": array for k, array in enumerate(self.service)}
-        return {**memory, **service, "latch": self.latch}
+        nights: dict[str, npt.NDArray[Any]] = {}
+        if self.nights is not None:
+            names = "rows", "count", "channel"
+            nights = {name: getattr(self.nights, name) for name in names}
+            nights |= self.nights.followed._asdict()
+            nights = {f"night/{name}": array for name, array in nights.items()}
+        return {**memory, **service, **nights, "latch": self.latch}
 
     def update(
         self, row: object, *, after_break: bool = False, score: float | None = None
@@ -694,6 +744,7 @@ class RuleState(RuleSteps):
             n_out=said.n_out,
             service=np.array(said.service, np.int64).reshape(-1, 4),
             breaks=np.zeros(1, np.int64),
+            questions=tuple(scored.questions),
         )
 
     def scores(self, rows: npt.NDArray[Any], score: Floats | None = None) -> ScoredRows:

@@ -40,7 +40,7 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -60,6 +60,14 @@ ENDED = 2
 AT_ONCE = 4096
 # Sets of tags of which an energy remembers how to leave them out.
 MOST_SOLUTIONS = 1000
+# Rows of a night of which medians are taken, at the most.
+SAMPLES = 288
+# A column that lies off by more than this in a night, in its spreads, has jumped.
+JUMP = 2.0
+# A column is followed beyond this, by so much a night, and so far in all.
+LEEWAY, MOST_A_NIGHT, MOST_IN_ALL = 0.25, 0.25, 3.0
+# Nights whose medians set the aim; nights in a row after which a jump is a question.
+NIGHTS, ASKS_AFTER = 7, 2
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int16]
@@ -449,6 +457,219 @@ class EnergyTags:
         return np.asarray(slopes * slopes * falls / (rest * rest).sum())
 
 
+# --- Means that are followed ----------------------------------------------------------
+
+
+class Followed(NamedTuple):
+    """How far the columns of views have moved, in spreads from their usual median.
+
+    Parameters
+    ----------
+    accepted : array of shape (q,)
+        What a person called normal.
+    shift : array of shape (q,)
+        By how much it is followed, from there.
+    jumps : array of shape (q,)
+        Nights in a row in which it lay off by more than `JUMP`.
+    latest : array of shape (ASKS_AFTER, q)
+        Medians of the last such nights.
+    learned : array of shape (NIGHTS, q)
+        Medians of the last other nights; nan before there were so many.
+    """
+
+    accepted: Floats
+    shift: Floats
+    jumps: Floats
+    latest: Floats
+    learned: Floats
+
+    @classmethod
+    def at_rest(cls, q: int) -> "Followed":
+        """Return the state before the first night."""
+        jumped, learned = np.zeros((ASKS_AFTER, q)), np.full((NIGHTS, q), np.nan)
+        return cls(np.zeros(q), np.zeros(q), np.zeros(q), jumped, learned)
+
+    @property
+    def moved(self) -> Floats:
+        """What is subtracted from each column, in spreads."""
+        return self.accepted + self.shift
+
+    @property
+    def is_asked(self) -> Bools:
+        """Columns of which a person must say whether this is normal."""
+        return (self.jumps >= ASKS_AFTER) | (np.abs(self.shift) >= MOST_IN_ALL)
+
+    @property
+    def now(self) -> Floats:
+        """Where each column lies: in its last nights, where it has jumped."""
+        return np.where(self.jumps > 0, self.latest.mean(axis=0), self.moved)
+
+
+def next_night(before: Followed, medians: Floats) -> Followed:
+    """Return the state after a night.
+
+    A column that lies within `JUMP` of where it was last night is learned from: it
+    moves towards the median of its last such nights, but for `LEEWAY`.
+
+    Parameters
+    ----------
+    before : Followed
+        The state.
+    medians : array of shape (q,)
+        Of the night, in spreads from the usual median; nan without enough values.
+    """
+    learns = np.abs(medians - before.moved) <= JUMP
+    jumps = ~learns & ~np.isnan(medians)
+    learned = np.where(
+        learns, np.concatenate([before.learned[1:], medians[None]]), before.learned
+    )
+    latest = np.where(
+        jumps, np.concatenate([before.latest[1:], medians[None]]), before.latest
+    )
+    shift = before.shift.copy()
+    aim = np.nanmedian(learned[:, learns], axis=0) - before.moved[learns]
+    step = np.clip(np.abs(aim) - LEEWAY, 0.0, MOST_A_NIGHT) * np.sign(aim)
+    shift[learns] = np.clip(shift[learns] + step, -MOST_IN_ALL, MOST_IN_ALL)
+    counts = np.where(learns, 0.0, before.jumps + jumps)
+    return Followed(before.accepted, shift, counts, latest, learned)
+
+
+def answered(before: Followed, own: Bools) -> Followed:
+    """Return the state after a person called normal what is asked of some columns.
+
+    So is what jumped in the same night, because one change moves several columns.
+    """
+    asked, jumps = before.is_asked, before.jumps
+    alike = (jumps > 0) & np.isin(jumps, jumps[asked & own])
+    return accepted(before, asked & (own | alike))
+
+
+def accepted(before: Followed, columns: Bools) -> Followed:
+    """Return the state after a person called normal where some columns lie now."""
+    now, nothing = before.now, np.where(columns, 0.0, 1.0)
+    learned = np.where(columns, np.nan, before.learned)
+    learned[-1] = np.where(columns, now, before.learned[-1])
+    return Followed(
+        np.where(columns, now, before.accepted),
+        before.shift * nothing,
+        before.jumps * nothing,
+        before.latest,
+        learned,
+    )
+
+
+class Question(NamedTuple):
+    """A channel that a person is asked about, or no longer.
+
+    `row` is the last of the night; `off` how far it lies off, in spreads, 0.0 if it is
+    no longer asked about.
+    """
+
+    row: int
+    channel: int
+    off: float
+
+
+class Nights:
+    """Medians of the columns of a rule's views, night by night, and what follows them.
+
+    A night is over after `rule.night` rows, whatever the clock says.
+
+    Parameters
+    ----------
+    rule : Rule
+        Its views, each with the usual median and the spread of its columns.
+
+    Attributes
+    ----------
+    rows : array of shape (n_samples, n_channels)
+        Rows of this night that count for the medians.
+    count : array of int, shape (1,)
+        Rows of this night so far.
+    channel : array of int, shape (q,)
+        Channel of each column.
+    followed : Followed
+        The state of all columns, view after view.
+    """
+
+    def __init__(self, rule: Any) -> None:
+        self.views, self.night = rule.views, rule.night
+        self.every = -(-rule.night // SAMPLES)
+        self.usual = np.concatenate([np.asarray(view.usual) for view in rule.views])
+        self.spread = np.concatenate([np.asarray(view.spread) for view in rule.views])
+        self.channel = np.concatenate([np.asarray(view.order) for view in rule.views])
+        self.rows = np.zeros((-(-rule.night // self.every), len(rule.channels)))
+        self.count = np.zeros(1, np.int64)
+        self.followed = Followed.at_rest(len(self.usual))
+
+    def follow(
+        self, rows: Any, seen: dict[str, Floats], look: Callable[..., Floats]
+    ) -> list[Question]:
+        """Subtract from views of rows what is followed; return what is asked now.
+
+        Parameters
+        ----------
+        rows : array of shape (n_rows, n_channels)
+            The rows.
+        seen : dict of str to array
+            Their views; changed.
+        look : callable
+            Returns a view of rows of which some lack channels.
+        """
+        first, asked = 0, []
+        while first < len(rows):
+            n_before = int(self.count[0])
+            stop = min(first + self.night - n_before, len(rows))
+            moved, place = self.followed.moved * self.spread, 0
+            for view in self.views:
+                q = len(view.order)
+                if moved[place : place + q].any():
+                    seen[view.kind][first:stop] -= moved[place : place + q]
+                place += q
+            chosen = np.arange(first + (-n_before) % self.every, stop, self.every)
+            self.rows[(n_before + chosen - first) // self.every] = rows[chosen]
+            self.count[0] += stop - first
+            if self.count[0] == self.night:
+                before, self.count[0] = self.asked(), 0
+                self.followed = next_night(self.followed, self._medians(look))
+                now = self.asked()
+                asked += [
+                    Question(stop - 1, channel, now.get(channel, 0.0))
+                    for channel in sorted({*before} ^ {*now})
+                ]
+            first = stop
+        return asked
+
+    def _medians(self, look: Callable[..., Floats]) -> Floats:
+        """Return the median of each column, in spreads; nan where most rows lack it."""
+        holes, found = holes_in(self.rows), []
+        for view in self.views:
+            seen = look(self.rows, view, holes)
+            for hole in holes:
+                lacks = np.flatnonzero(hole.channels[np.asarray(view.order)])
+                seen[np.ix_(hole.rows, lacks)] = np.nan
+            is_known = 2 * np.isnan(seen).sum(axis=0) < len(seen)
+            median = np.full(seen.shape[1], np.nan)
+            median[is_known] = np.nanmedian(seen[:, is_known], axis=0)
+            found.append(median)
+        medians: Floats = (np.concatenate(found) - self.usual) / self.spread
+        return medians
+
+    def asked(self) -> dict[int, float]:
+        """Return the channels that a person is asked about, and how far they are off.
+
+        Of the columns of a channel the one that lies off most counts.
+        """
+        off = self.followed.now - self.followed.accepted
+        columns = np.flatnonzero(self.followed.is_asked)
+        order = columns[np.argsort(np.abs(off[columns]), kind="stable")]
+        return {int(self.channel[k]): float(off[k]) for k in order}
+
+    def accept(self, channel: int) -> None:
+        """Take what is asked about a channel for normal; see `answered`."""
+        self.followed = answered(self.followed, self.channel == channel)
+
+
 # --- A rule, row by row ---------------------------------------------------------------
 
 
@@ -465,10 +686,14 @@ class MemberRows(NamedTuple):
 
 
 class ScoredRows(NamedTuple):
-    """What members make of some rows, before any limit, and what the rows lack."""
+    """What members make of some rows, before any limit, and what the rows lack.
+
+    `questions`: what was asked or settled meanwhile.
+    """
 
     members: Sequence[MemberRows]
     holes: Sequence[Hole]
+    questions: Sequence["Question"] = ()
 
 
 class Decision(NamedTuple):
@@ -549,6 +774,8 @@ class RuleSteps:
         as last row the alarm of the energy.
     latch : array of int, shape (3,)
         Last exceedances as bits, rows since the last one, whether an alarm runs.
+    nights : Nights, optional
+        What follows the means, which goes on over breaks; None if they are fixed.
     """
 
     loops: Any = PLAIN
@@ -563,6 +790,7 @@ class RuleSteps:
             self.energies.append(EnergyTags(member, view) if has_tags else None)
             n_rows = n_units_of(member, view) + has_tags
             self.service.append(np.zeros((n_rows, 3), np.int64))
+        self.nights = Nights(rule) if rule.night and rule.views else None
         self.restart()
 
     def restart(self) -> None:
@@ -590,10 +818,7 @@ class RuleSteps:
         for hole in holes:
             ours, cells = fill_in(rows, view, hole)
             filled[np.ix_(hole.rows, ours)] = cells
-        seen = self.look(filled, view)
-        for hole in holes if view.bounds is None else ():
-            seen[np.ix_(hole.rows, np.flatnonzero(hole.channels[order]))] = 0.0
-        return seen
+        return self.look(filled, view)
 
     def scores(self, rows: Any, score: Any = None) -> ScoredRows:
         """Return what each member makes of some rows; nan where a channel has no value.
@@ -607,6 +832,13 @@ class RuleSteps:
                 if holes
                 else self.look(rows, view)
             )
+        questions = []
+        if self.nights is not None:
+            questions = self.nights.follow(rows, seen, self.look_with_holes)
+        for kind, view in self.views.items() if holes else ():
+            for hole in holes if view.bounds is None else ():
+                lacks = np.flatnonzero(hole.channels[np.asarray(view.order)])
+                seen[kind][np.ix_(hole.rows, lacks)] = 0.0
         if score is not None:
             seen["score"] = np.asarray(score, np.float64)[:, None]
         scored = []
@@ -622,7 +854,7 @@ class RuleSteps:
             )
             largest = member_scores(member, values, self.loops)
             scored.append(MemberRows(seen[member.view], values, *largest))
-        return ScoredRows(scored, holes)
+        return ScoredRows(scored, holes, questions)
 
     def judge(self, scored: ScoredRows) -> Decision:
         """Return what the rule makes of rows that its members have scored."""
@@ -934,6 +1166,7 @@ def read(path: str | Path | None = None) -> Numbers:
     if hashlib.sha256(text.encode()).hexdigest() != digest:
         raise ValueError(f"{place}: was changed since it was written.")
     rule: Numbers = values["rule"]
+    rule.setdefault("night", 0)
     for view in rule.views:
         for key in ("mean", "weights"):
             view[key] = np.array(view[key], np.float64)

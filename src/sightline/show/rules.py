@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
+from sightline.data.zones import stamp
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
@@ -13,9 +14,10 @@ from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
 from sightline.rules.choose import count_words, is_far_over, is_over
-from sightline.rules.judging import CommissioningFacts, Kept, RuleOutcome
+from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
+from sightline.rules.promise import Kept, Period, Promise
 from sightline.show.evaluations import (
     LATER_ROWS,
     RULE_WORDS,
@@ -256,11 +258,14 @@ def glance_table(
 
 # What became of a promise: a word, and what it means.
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
-    Kept.KEPT: ("kept", "The false alarms lie within the 90% interval of the promise."),
+    Kept.KEPT: (
+        "kept",
+        "Alarms and time in alarm lie within what was promised for the period.",
+    ),
     Kept.BROKEN: (
         "broken",
-        "More false alarms than the 90% interval of the promise: the plant has changed "
-        "since the limit was set. Set it again on newer attack-free rows.",
+        "More alarms than the 90% interval of the promise, or more time in alarm: the "
+        "plant has changed. Answer its questions, or set the limit again.",
     ),
     Kept.UNUSED: (
         "fewer than promised",
@@ -486,10 +491,10 @@ MEMBERS: Columns["Member"] = (
 # --- Commissioning --------------------------------------------------------------------
 
 COST_LEGEND = """\
-Promised: alarms a day that commissioning rows make at the limit, with the 90%
-interval for later rows. Came true: on attack-free rows after the split; a
-standing alarm counts again each hour. Lingering: the first hour of alarms that
-attacks left behind; shown, not counted.
+Promised: alarms a day that are expected of the first period, at most 7 watched
+days, with the 90% interval; later ones are promised anew. Came true: on attack-free
+rows after the split; a standing alarm counts again each hour. Lingering: the first
+hour of alarms that attacks left behind; shown, not counted.
 """
 USE_LEGEND = """\
 Caught: attacks in which an alarm starts, or rises again by another tag; by chance:
@@ -641,8 +646,11 @@ def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
         Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
         Kept.UNJUDGED: "not judged, for less than half of the time was watched",
     }[row.kept or Kept.KEPT]
+    if row.periods:
+        words = periods_words(row.periods)
     if row.kept is Kept.KEPT and budget and is_far_over(row.load, budget):
-        words = "as many as promised, and yet more than twice the budget"
+        words = f"{words if row.periods else 'as many as promised'}, and yet more than "
+        words += "twice the budget"
     text = f"It promised {low} to {high} alarms {rates.unit} and made {came}: {words}"
     if row.hindsight_limit is not None:
         text += (
@@ -650,6 +658,17 @@ def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
             f"{number(row.limit)}; commission again with --calm on later rows)"
         )
     return f"{text}."
+
+
+def periods_words(periods: Sequence[Period]) -> str:
+    """Return how many of the promises for some periods were broken, or not used."""
+    kept = [period.kept for period in periods]
+    days = max(round(periods[0].days), 1)
+    each = "each watched day" if days == 1 else f"every {days} watched days"
+    counts = [f"{kept.count(Kept.BROKEN) or 'none'} broken"]
+    if Kept.UNUSED in kept:
+        counts.append(f"{kept.count(Kept.UNUSED)} not used")
+    return f"of {plural(len(kept), 'promise')}, renewed {each}, {', '.join(counts)}"
 
 
 def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
@@ -691,6 +710,49 @@ def same_rows_table(rows: Sequence["SameRows"]) -> RecordTable["SameRows"]:
         ),
         rows,
         SAME_LEGEND,
+    )
+
+
+def period_table(
+    periods: Sequence[Period], zone: str | None = None
+) -> RecordTable[Period]:
+    """Return what was promised for each period, and what came.
+
+    Parameters
+    ----------
+    periods : sequence of Period
+        In order.
+    zone : str, optional
+        Of the times at which they begin; None for the plant's own clock.
+    """
+
+    def begins(period: Period) -> str:
+        return UNKNOWN if period.begins is None else stamp(period.begins, zone)
+
+    def promised(period: Period) -> str:
+        return f"{period.low:.0f} to {period.high:.0f}"
+
+    columns: Columns[Period] = (
+        Column("begins", "from", begins),
+        Column("days", "watched\ndays", lambda p: f"{p.days:.1f}", "r"),
+        Column("promised", "alarms\npromised", promised, "r"),
+        Column("alarms", "came", lambda p: f"{p.alarms:.0f}", "r"),
+        Column("most", "time in alarm\nat most", lambda p: share(p.most_share, 1), "r"),
+        Column("share", "came", lambda p: share(p.share, 1), "r"),
+        Column("kept", "promise", lambda p: KEPT_WORDS[p.kept][0]),
+    )
+    return RecordTable("Promises, one after the other", columns, periods)
+
+
+def promise_words(promise: Promise) -> str:
+    """Return what a rule promises for its next period, and what that would notice."""
+    low, high = promise.interval(promise.days)
+    days = plural(round(promise.days), "watched day")
+    return (
+        f"The next {days} should bring {low:.0f} to {high:.0f} alarms "
+        f"(90%) and at most {share(promise.most_share(promise.days), 1)} of time in "
+        f"alarm. That would notice {promise.notices():.1f} times the "
+        f"budget within {days} in 9 of 10."
     )
 
 

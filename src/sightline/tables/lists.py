@@ -234,6 +234,7 @@ def read_incidents(
         if decision is not _INCIDENT:
             others[decision].append((start, end))
             continue
+        tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
         tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
