@@ -579,6 +579,9 @@ def test_the_rule_in_use_is_kept_or_replaced_in_one_sentence(home):
     said = read_rule(home / "new").origin.advice
     assert said in text
     assert said.startswith("Keep the rule in use rather than rule ")
+    assert "looks better than it is" not in text
+    text = done(*words, "--overwrite", "--first", "0.3")
+    assert "it looks better than it is" in text
     write_rule(done_with(read_rule(home / "rule")), home / "high.json")
     text = done(*words[:-1], "high.json", "--overwrite")
     assert "Replace the rule in use by rule " in text

@@ -183,6 +183,7 @@ def commission_command(
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
             detector = _detector_file(stream, detector)
+            in_use = None if keep is None else read_rule(keep)
             read, other, remarks = _streams(
                 stream,
                 calm or (),
@@ -206,7 +207,7 @@ def commission_command(
                     on=needed,
                     within=within,
                     train=train,
-                    keep=None if keep is None else read_rule(keep).rule,
+                    keep=None if in_use is None else in_use.rule,
                     jobs=jobs,
                 )
             advance(Step(StepKind.WRITING, detail=str(out)))
@@ -216,6 +217,11 @@ def commission_command(
             screen.print(part)
         if blind_spots:
             notes.append(_blindness(made))
+        if in_use is not None and _has_seen(in_use, read, made.facts.split):
+            notes.append(
+                "The rule in use was made on some of the rows that it is judged on "
+                "here, so it looks better than it is."
+            )
         for note in (*remarks, *made.facts.notes, *notes):
             screen.print(f"- {note}", soft_wrap=True)
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
@@ -232,6 +238,15 @@ def commission_command(
         )
         screen.print(f"Next: {_next_step(made.facts, out)}", soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _has_seen(rule: "MadeRule", stream: "ResidualStream", split: int) -> bool:
+    """Return whether rows that set a rule's limit are among judged ones."""
+    origin, time = rule.origin, stream.test_time
+    if origin is None or origin.begins is None or origin.ends is None or time is None:
+        return False
+    later = time[split:]
+    return bool(((later >= origin.begins) & (later <= origin.ends)).any())
 
 
 def _next_step(facts: "CommissioningFacts", out: Path) -> str:
@@ -498,7 +513,6 @@ def recommission_command(
       sightline recommission watch.db --out rule-2 --incidents rule-2/review.csv
     """
     from sightline.operation.recommission import recommission
-    from sightline.rules.judging import ChoiceOutcome
     from sightline.show.rules import DRIFT, same_rows_table
     from sightline.show.table import RecordTable
     from sightline.show.terminal import with_legend
@@ -548,15 +562,21 @@ def recommission_command(
                 soft_wrap=True,
             )
             return
-        steps = []
-        if REVIEW in written:
-            review = out / REVIEW
-            steps = [f"decide each row of {review}, then add --incidents {review}"]
-        if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
-            steps.append("train a detector on later rows (sightline start, then run)")
-        words = "; or ".join(steps)
-        screen.print(f"No rule was written. Next: {words}.", soft_wrap=True)
+        steps = _next_steps(again, out / REVIEW if REVIEW in written else None)
+        screen.print(f"No rule was written. Next: {steps}.", soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _next_steps(again: "Recommissioned", review: Path | None) -> str:
+    """Return what to do where no rule is made again."""
+    from sightline.rules.judging import ChoiceOutcome
+
+    steps = []
+    if review is not None:
+        steps = [f"decide each row of {review}, then add --incidents {review}"]
+    if again.choice.outcome is ChoiceOutcome.TRAIN_AGAIN:
+        steps.append("train a detector on later rows (sightline start, then run)")
+    return "; or ".join(steps)
 
 
 def _write_again(again: "Recommissioned", out: Path) -> list[str]:

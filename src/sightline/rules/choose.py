@@ -520,21 +520,22 @@ def choose_rule(
             f"{number(best.limit_with)}.",
         )
     text = f"rule {best.name!r}, limit {number(best.limit)}, for {budget}"
-    if best.chance_kept < LEAST_CHANCE or best.sight < LEAST_SIGHT:
-        why = [
-            f"its chance to keep the budget is {share(best.chance_kept)}"
-            if best.chance_kept < LEAST_CHANCE
-            else "",
-            "of a usual tag it sees no step below half of its range"
-            if best.sight < LEAST_SIGHT
-            else "",
-        ]
-        but = " and ".join(filter(None, why))
+    if but := _conditions(best):
         return choice(ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}.")
     return choice(
         ChoiceOutcome.TAKE,
         f"Take {text}: its chance to keep the budget is {share(best.chance_kept)}.",
     )
+
+
+def _conditions(line: RuleLine) -> str:
+    """Return what to know of a rule before it is taken; empty if nothing."""
+    parts = []
+    if line.chance_kept < LEAST_CHANCE:
+        parts.append(f"its chance to keep the budget is {share(line.chance_kept)}")
+    if line.sight < LEAST_SIGHT:
+        parts.append("of a usual tag it sees no step below half of its range")
+    return " and ".join(parts)
 
 
 def _why_not_firm(line: RuleLine, budget: Budget) -> str:
