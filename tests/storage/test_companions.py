@@ -268,7 +268,7 @@ def test_numbers_are_seconds_where_they_fit_the_time(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
-        (["id,start,end"], ["lists no attack", "--attacks"]),
+        (["id,start,end"], ["lists no attack", "leave the list out"]),
         (["id,start", "A,1"], ["needs the columns", "end"]),
         (["id,start,end", "A,5,3"], ["line 2", "'A'", "ends before it starts"]),
         (
