@@ -502,40 +502,16 @@ def _case(
     has_moved = bool(moved > GATE * np.sqrt(len(reference.mean) / 2))
     is_charitable = has_moved or Flag.STATE_CHANGED in windows.flags
     built = []
-    for one, (before, after), (low, high) in zip(stretches, sides, means, strict=True):
+    for one, beside, pair in zip(stretches, sides, means, strict=True):
         first = np.searchsorted(numbers, one.start)
         rows = held[first : first + one.length]
-        line = low[None]
-        if len(before) and before is not after:
-            # The means of both sides joined by a line.
-            begin, end = before.mean(), after.mean()
-            share = (np.arange(one.start, one.stop) - begin) / max(end - begin, 1.0)
-            line = low + np.clip(share, 0, 1)[:, None] * (high - low)
-        candidates = [rows - line]
-        least = np.nan
-        if is_charitable:
-            candidates += [rows - low, rows - high]
-            left = [
-                float(np.mean(energy_under(reference.whitening, c))) for c in candidates
-            ]
-            order = np.argsort(left, kind="stable")
-            candidates, least = [candidates[k] for k in order], left[order[0]]
-        built.append(
-            CentredWindow(
-                segment=one,
-                rows=candidates[0],
-                others=tuple(candidates[1:]),
-                least_energy=float(least),
-                deviates=_deviates(record, rows),
-            )
-        )
+        built.append(_centred(record, one, rows, beside, pair, is_charitable))
     extremes = places = None
     if record.extremes is not None:
         wide = _with_margins(segment, windows)
         first = np.searchsorted(numbers, wide.start)
-        distance = np.abs(held[first : first + wide.length] - record.extremes.centre)
-        at = np.argmax(distance, axis=0)
-        extremes = np.minimum(distance[at, np.arange(len(at))], 1e150)
+        rows = held[first : first + wide.length]
+        extremes, at = _largest(rows, record.extremes.centre)
         places = wide.start + at
     return AttackCase(
         record=record,
@@ -547,6 +523,45 @@ def _case(
         extremes=extremes,
         extreme_rows=places,
     )
+
+
+def _centred(
+    record: JudgedRecord,
+    segment: Segment,
+    rows: Floats,
+    sides: tuple[Ints, Ints],
+    means: tuple[Floats, Floats],
+    is_charitable: bool,
+) -> CentredWindow:
+    """Return rows about the line between the means of the calm rows beside them."""
+    (before, after), (low, high) = sides, means
+    line = low[None]
+    if len(before) and before is not after:
+        begin, end = before.mean(), after.mean()
+        share = (np.arange(segment.start, segment.stop) - begin) / max(end - begin, 1.0)
+        line = low + np.clip(share, 0, 1)[:, None] * (high - low)
+    candidates = [rows - line]
+    least = np.nan
+    if is_charitable:
+        whitening = record.scored.reference.whitening
+        candidates += [rows - low, rows - high]
+        left = [float(np.mean(energy_under(whitening, c))) for c in candidates]
+        order = np.argsort(left, kind="stable")
+        candidates, least = [candidates[k] for k in order], left[order[0]]
+    return CentredWindow(
+        segment=segment,
+        rows=candidates[0],
+        others=tuple(candidates[1:]),
+        least_energy=float(least),
+        deviates=_deviates(record, rows),
+    )
+
+
+def _largest(rows: Floats, centre: Floats) -> tuple[Floats, Ints]:
+    """Return the largest distance of each channel from a centre, and its row."""
+    distance = np.abs(rows - centre)
+    at = np.argmax(distance, axis=0)
+    return np.minimum(distance[at, np.arange(len(at))], 1e150), at
 
 
 def _deviates(record: JudgedRecord, rows: Floats) -> Bools:

@@ -237,7 +237,6 @@ def read_incidents(
         tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
         days += [name] if how == "day" else []
         opened += [name] if how == "open" else []
-        tags = re.split(r"\s*[;,]\s*", row.get("tags", ""))
         incidents.append(
             Incident(
                 id=name,
