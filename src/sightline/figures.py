@@ -45,6 +45,7 @@ class Better(StrEnum):
     HIGHER = "higher"
     LOWER = "lower"
     NEAR_ZERO = "near 0"
+    NEAR_ONE = "near 1"
     NEITHER = "-"
 
 
@@ -456,6 +457,29 @@ _OF_NORMAL_OPERATION = (
         better=Better.NEAR_ZERO,
         low=-2.0,
         **_ANY_SIZE,
+    ),
+    *(
+        _quality(
+            key=f"chi_square_{key}{end}",
+            name=f"{name}, {rows}",
+            sentence=f"{sentence} ({rows} rows); 1 where the law holds.",
+            better=Better.NEAR_ONE,
+            **_ANY_SIZE,
+        )
+        for key, name, sentence in (
+            (
+                "tail",
+                "Tail against chi-squared",
+                "Share of rows beyond the 99% point of the law that Gaussian residuals "
+                "follow, over 1%",
+            ),
+            (
+                "variance",
+                "Variance against chi-squared",
+                "Variance of the energy, over that of the law",
+            ),
+        )
+        for end, rows in (("", "train"), ("_test", "attack-free test"))
     ),
 )
 

@@ -24,7 +24,9 @@ BLOCKS = {
     "n_matched_windows n_unmatched_segments",
     "drift": "d_drift d_drift_robust mean_dominated d_gap d_shift",
     "compactness": "p_eff compactness",
-    "quality": "max_z max_z_test_normal excess_kurtosis constant_channels "
+    "quality": "max_z max_z_test_normal excess_kurtosis chi_square_tail "
+    "chi_square_tail_test chi_square_variance chi_square_variance_test "
+    "constant_channels "
     "one_sided_channels scale_blind_channels",
     "probe": "tau99 f1 precision recall false_positive_segments hits "
     "false_alarm_rate false_alarms_per_day over_alarming",
@@ -34,7 +36,8 @@ OTHER_BLOCKS = (
     "dropped_rows provenance"
 )
 SEGMENT = (
-    "id start stop length auc auc_nearby kl kl_plain d_full d_ms reliable d_atk d_eff "
+    "id start stop length auc auc_nearby kl kl_plain kl_mean kl_spread kl_volume d_full "
+    "d_ms reliable d_atk d_eff "
     "sdr sdr_usable hit coverage first_alarm first_alarm_s kl_shrunk n_matched name "
     "targets note"
 )

@@ -19,7 +19,12 @@ from sightline import ResidualStream, evaluate, fit_reference
 from sightline._kernels.windows import plain_energies_of_window
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
-from sightline.metrics.windows import matched_starts, plain_kl, plan_windows
+from sightline.metrics.windows import (
+    divergence_parts,
+    matched_starts,
+    plain_kl,
+    plan_windows,
+)
 
 # Oracles, straight from the definitions
 
@@ -213,6 +218,27 @@ def test_divergences_are_those_of_scipys_normal_distributions():
     assert energies.attack_d_full[0] == pytest.approx(
         length * by_scipy(shrunk(covariance, length)), rel=1e-9
     )
+
+
+def test_parts_of_the_divergence_sum_to_it_and_mean_what_they_say():
+    rng = np.random.default_rng(3)
+    for p, length in [(1, 5), (3, 30), (12, 200)]:
+        rows = rng.normal(size=(length, p)) @ rng.normal(size=(p, p)) + rng.normal()
+        mean, centred = rows.mean(axis=0), rows - rows.mean(axis=0)
+        second = centred.T @ centred
+        parts = divergence_parts(mean, second, length)
+        assert parts.kl == pytest.approx(parts.mean + parts.spread + parts.volume)
+        assert parts.spread + parts.volume >= 0
+        energy = 0.5 * np.sum(rows**2, axis=1).mean()
+        assert parts.mean + parts.spread == pytest.approx(energy - p / 2)
+        # A shift changes nothing but the mean, other units of all rows the rest.
+        moved = divergence_parts(mean + 1, second, length)
+        assert moved[1:3] == parts[1:3]
+        assert divergence_parts(mean, 4 * second, length).volume == pytest.approx(
+            parts.volume - p * np.log(2)
+        )
+    frozen = divergence_parts(np.ones(2), np.diag([0.0, 10.0]), 10)
+    assert frozen == (1.0, -0.5, None, None)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def measure(
             ),
         ),
         compactness=quality.measure_compactness(mean, stream.p),
-        quality=_quality(stream, energies),
+        quality=_quality(stream, energies, normal),
         probe=judge(test.alarms, tau99=test.threshold),
         probe_test_calibrated=judge(test.energy > hindsight, tau99=hindsight),
         own_rule=None if test.own_alarms is None else judge(test.own_alarms),
@@ -196,11 +196,13 @@ def _judge_alarms(
     )
 
 
-def _quality(stream: ResidualStream, energies: Energies) -> quality.Quality:
+def _quality(
+    stream: ResidualStream, energies: Energies, normal: Floats
+) -> quality.Quality:
     """Return warning signs in the residuals themselves.
 
     Largest whitened residual and kurtosis (of train; the first also of normal test
-    rows), and the names of channels that are constant in train, never negative in train
+    rows), how energies compare with their law (of both), and the names of channels that are constant in train, never negative in train
     and test, or too small in scale to count. The lists are empty if nothing is wrong.
     """
     constant = energies.moments.constant
@@ -215,10 +217,16 @@ def _quality(stream: ResidualStream, energies: Energies) -> quality.Quality:
         # A floor hides whether values were negative; one channel has no other's scale.
         one_sided &= getattr(stream.train, "floor", 0.0) == 0
         blind[:] = False
+    train_tail, train_variance = quality.against_chi_square(energies.train.energy, stream.p)
+    test_tail, test_variance = quality.against_chi_square(normal, stream.p)
     return quality.Quality(
         max_z=energies.train.max_z,
         max_z_test_normal=energies.test.max_z,
         excess_kurtosis=energies.train.excess_kurtosis,
+        chi_square_tail=train_tail,
+        chi_square_tail_test=test_tail,
+        chi_square_variance=train_variance,
+        chi_square_variance_test=test_variance,
         constant_channels=quality.names_where(constant, stream.channels),
         one_sided_channels=quality.names_where(one_sided, stream.channels),
         scale_blind_channels=quality.names_where(blind, stream.channels),

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Labels, finite
 from sightline.data.segments import Attack
 from sightline.metrics import ranking
-from sightline.metrics.windows import RELIABLE_ROWS, WindowEnergies, plain_kl
+from sightline.metrics.windows import (
+    RELIABLE_ROWS,
+    WindowEnergies,
+    divergence_parts,
+)
 
 # A mean drift this many times the median one, with a whitened residual this large
 # among normal steps, is the work of a few extreme points: the paper's dagger.
@@ -23,6 +28,8 @@ SMALL_DRIFT = 0.01
 CROSSFIT_FACTOR = 2.0
 # Shrinkage that multiplies a channel's variance by more than this hides its spread.
 BLIND_FACTOR = 2
+# Tails are compared with the law of Gaussian residuals beyond this quantile of it.
+LAW_QUANTILE = 0.99
 # An attack is compared with this many times its length of nearby normal steps,
 # and with at least this many.
 NEARBY_FACTOR = 10
@@ -154,6 +161,23 @@ class Quality:
         Nothing wrong: 0.
         Paper: kurt.
         Null: if fourth powers overflow. A few rows can make it huge.
+    chi_square_tail, chi_square_tail_test : float, optional
+        How often rows of train, and normal test rows, lie beyond the 99% point of the
+        law that Gaussian residuals follow.
+        Formula: share of rows with `2 e_t` above the 0.99 quantile of a chi-squared
+        with p degrees of freedom, over 0.01.
+        Range: 0 to 100.
+        Better: near 1.
+        Nothing wrong: 1.
+        Null: in results of earlier versions. Above 1 with heavy tails, or, in test,
+        with drift: a limit by the law would ring that many times as often.
+    chi_square_variance, chi_square_variance_test : float, optional
+        How widely their energy varies, compared with that law.
+        Formula: variance of `e_t`, over `p / 2`.
+        Range: from 0.
+        Better: near 1.
+        Nothing wrong: 1.
+        Null: if it overflows, and in results of earlier versions.
     constant_channels : tuple of str
         Channels that never change on train.
         Formula: lowest = highest.
@@ -179,6 +203,10 @@ class Quality:
     max_z: float | None
     max_z_test_normal: float | None
     excess_kurtosis: float | None
+    chi_square_tail: float | None = None
+    chi_square_tail_test: float | None = None
+    chi_square_variance: float | None = None
+    chi_square_variance_test: float | None = None
     constant_channels: tuple[str, ...] = ()
     one_sided_channels: tuple[str, ...] = ()
     scale_blind_channels: tuple[str, ...] = ()
@@ -269,6 +297,29 @@ def measure_compactness(train_mean: float, p: int) -> Compactness:
     return Compactness(p_eff=2 * train_mean, compactness=2 * train_mean / p)
 
 
+def against_chi_square(energy: Floats, p: int) -> tuple[float, float | None]:
+    """Return how the tail and the variance of energies compare with the law.
+
+    If whitened residuals are standard normal, twice the energy follows a chi-squared
+    with p degrees of freedom, and both are 1.
+
+    Parameters
+    ----------
+    energy : array of shape (n_rows,)
+        Energies.
+    p : int
+        Number of channels.
+
+    Examples
+    --------
+    >>> against_chi_square(np.array([0.0, 4.0]), 1)  # 99% point of 2 e: 6.63
+    (50.0, 8.0)
+    """
+    tail = float(np.mean(2 * energy > chdtri(p, 1 - LAW_QUANTILE)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return tail / (1 - LAW_QUANTILE), finite(np.var(energy) / (p / 2))
+
+
 def scale_blind(raw: Floats, shrunk: Floats, constant: Bools) -> Bools:
     """Return which channels' variance shrinkage more than doubles.
 
@@ -343,6 +394,25 @@ class SegmentMeasures:
         Paper: D_KL.
         Null: if C is numerically singular, because `W <= p`, or because a channel is
         frozen or a copy of others.
+    kl_mean : float, optional
+        The part of `kl_plain` that the shifted mean makes.
+        Formula: `m'm / 2`.
+        Range: from 0.
+        Better: higher.
+        Nothing wrong: about `p / (2 W)`.
+        Null: if it overflows, and in results of earlier versions.
+    kl_spread : float, optional
+        The part of it that changed variances make.
+        Formula: `(tr C - p) / 2`.
+        Range: from `-p / 2`.
+        Nothing wrong: 0.
+        Null: as `kl_mean`.
+    kl_volume : float, optional
+        The volume correction: what a wider distribution would explain anyway.
+        Formula: `-(log det C) / 2`; `kl_plain = kl_mean + kl_spread + kl_volume`.
+        Range: any number; `kl_spread + kl_volume` is at least 0.
+        Nothing wrong: grows as W falls towards p.
+        Null: as `kl_plain`, and in results of earlier versions.
     d_full : float, optional
         Evidence of the whole attack.
         Formula: `W kl`.
@@ -446,6 +516,9 @@ class SegmentMeasures:
     auc_nearby: float
     kl: float | None = None
     kl_plain: float | None = None
+    kl_mean: float | None = None
+    kl_spread: float | None = None
+    kl_volume: float | None = None
     d_full: float | None = None
     d_ms: float | None = None
     reliable: bool | None = None
@@ -513,9 +586,9 @@ def measure_segments(
         alarmed = np.flatnonzero(is_alarm[rows])
         first = int(alarmed[0]) if len(alarmed) else None
         seconds = None if first is None or step_s is None else first * step_s
-        kl_plain = plain_kl(windows.means[i], windows.seconds[i], length)
         # Energies may be so large that their sum or a difference overflows.
         with np.errstate(over="ignore", invalid="ignore"):
+            parts = divergence_parts(windows.means[i], windows.seconds[i], length)
             d_atk = float(np.mean(energy[rows])) - train_mean
             d_eff, sdr = d_atk - d_drift, np.divide(d_atk, d_drift or np.nan)
         measured.append(
@@ -525,8 +598,11 @@ def measure_segments(
                 auc=float(aucs[i]),
                 auc_nearby=ranking.roc_auc_of_ranks(near),
                 kl=finite(windows.d_full[own] / length),
-                kl_plain=kl_plain,
-                kl_shrunk=kl_plain is None,
+                kl_plain=parts.kl,
+                kl_mean=finite(parts.mean),
+                kl_spread=finite(parts.spread),
+                kl_volume=parts.volume,
+                kl_shrunk=parts.kl is None,
                 d_full=finite(windows.d_full[own]),
                 d_ms=finite(windows.d_ms[own]),
                 reliable=length >= RELIABLE_ROWS * windows.means.shape[1],

@@ -293,10 +293,30 @@ def energies_of_windows(
     return np.stack([d_full, d_ms])
 
 
-def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
-    """Return the plug-in Gaussian KL of a window's own moments; None if singular.
+class DivergenceParts(NamedTuple):
+    """What the plug-in Gaussian KL of a window consists of, in whitened coordinates.
 
-    ``(tr C + |m|^2 - p - log det C) / 2`` in whitened coordinates, at least 0.
+    Parameters
+    ----------
+    mean : float
+        What its shifted mean adds: ``|m|^2 / 2``.
+    spread : float
+        What its variances add: ``(tr C - p) / 2``; negative if they are small.
+    volume : float, optional
+        What its volume takes back: ``-log det C / 2``; None if C is singular. Spread
+        and volume together are at least 0.
+    kl : float, optional
+        The sum of the three, `kl_plain`; None if C is singular.
+    """
+
+    mean: float
+    spread: float
+    volume: float | None
+    kl: float | None
+
+
+def divergence_parts(mean: Floats, second: Floats, n_rows: int) -> DivergenceParts:
+    """Return the parts of the plug-in Gaussian KL of a window's own moments.
 
     The covariance C of a window with a frozen channel, or with copies of a channel, is
     singular; rounding hides this, and the logarithm of a rounding error is noise.
@@ -317,15 +337,26 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
 
     Examples
     --------
-    >>> plain_kl(np.array([1.0, 0.0]), 10 * np.eye(2), 10)
-    0.5
-    >>> plain_kl(np.zeros(2), 10 * np.ones((2, 2)), 10) is None  # two equal channels
-    True
+    >>> divergence_parts(np.array([1.0, 0.0]), 20 * np.eye(2), 10)[:2]
+    (0.5, 1.0)
     """
-    p = len(mean)
-    if n_rows <= p or not np.isfinite(second).all():
-        return None
     covariance = second / n_rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        trace, shift = np.trace(covariance), mean @ mean
+    spread = 0.5 * float(trace - len(mean))
+    log_det = _log_det(covariance, mean, n_rows)
+    if log_det is None:
+        return DivergenceParts(0.5 * float(shift), spread, None, None)
+    # In the order of the compiled twin.
+    kl = 0.5 * float(trace + shift - len(mean) - log_det)
+    return DivergenceParts(0.5 * float(shift), spread, -0.5 * log_det, kl)
+
+
+def _log_det(covariance: Floats, mean: Floats, n_rows: int) -> float | None:
+    """Return the logarithm of a determinant; None if the matrix counts as singular."""
+    p = len(mean)
+    if n_rows <= p or not np.isfinite(covariance).all():
+        return None
     variance = np.diag(covariance)
     spectrum = np.linalg.eigvalsh(covariance)
     rounding = SINGULAR_ROUNDINGS * p * np.finfo(np.float64).eps
@@ -338,8 +369,23 @@ def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
         return None
     if pivots.min() < SINGULAR_PIVOT:
         return None
-    log_det = float(np.sum(np.log(pivots)) + np.sum(np.log(variance)))
-    return 0.5 * float(np.trace(covariance) + mean @ mean - p - log_det)
+    return float(np.sum(np.log(pivots)) + np.sum(np.log(variance)))
+
+
+def plain_kl(mean: Floats, second: Floats, n_rows: int) -> float | None:
+    """Return the plug-in Gaussian KL of a window's own moments; None if singular.
+
+    ``(tr C + |m|^2 - p - log det C) / 2`` in whitened coordinates, at least 0.
+    Parameters as for `divergence_parts`.
+
+    Examples
+    --------
+    >>> plain_kl(np.array([1.0, 0.0]), 10 * np.eye(2), 10)
+    0.5
+    >>> plain_kl(np.zeros(2), 10 * np.ones((2, 2)), 10) is None  # two equal channels
+    True
+    """
+    return divergence_parts(mean, second, n_rows).kl
 
 
 @dataclass(frozen=True, kw_only=True)

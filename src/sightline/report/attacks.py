@@ -366,6 +366,7 @@ def attack_details(entry: Entry) -> list[JsonObject]:
         One for each attack: ``ladder`` (see `ladder_bars`), ``judged`` (how it was
         judged: names, texts, glossary keys), ``ceiling`` (how early any rule could have
         raised it, a sentence for each rule), ``facts`` (the paper's figures, likewise),
+        ``divergence`` (its parts: names, values, texts and glossary keys),
         ``signature`` and ``signature_agrees`` (the paper's reading, and whether the
         ladder agrees), ``localisation`` (which tags carry it; None without a known
         target), and ``picture`` (None without an excerpt).
@@ -390,6 +391,7 @@ def attack_details(entry: Entry) -> list[JsonObject]:
                     ("D_eff", number(segment.d_eff), "d-eff"),
                     ("SDR", number(segment.sdr) + usable, "sdr"),
                 ],
+                "divergence": _divergence(segment),
                 "signature": segment.signature and segment.signature.reading,
                 "signature_agrees": segment.signature_agrees,
                 "localisation": localisation_of(entry, segment.id),
@@ -397,6 +399,20 @@ def attack_details(entry: Entry) -> list[JsonObject]:
             }
         )
     return details
+
+
+def _divergence(segment: SegmentResult) -> list[tuple[str, float, str, str]]:
+    """Return the parts of an attack's divergence; none where one is not defined."""
+    parts = {
+        "shifted mean": (segment.kl_mean, "kl-mean"),
+        "spread": (segment.kl_spread, "kl-spread"),
+        "volume": (segment.kl_volume, "kl-volume"),
+    }
+    return [
+        (name, value, number(value), key)
+        for name, (value, key) in parts.items()
+        if value is not None and segment.kl_volume is not None
+    ]
 
 
 def ladder_bars(segment: SegmentResult) -> list[JsonObject]:

@@ -86,6 +86,18 @@ function readingOfBars() {
   return text;
 }
 
+/* Where the divergence comes from: a bar for each part, to the left of zero if it takes away. */
+function divergence(parts) {
+  const all = element("div", "divergence"), most = Math.max(...parts.map(([, value]) => Math.abs(value))) || 1;
+  for (const [name, value, text, key] of parts) {
+    const track = element("span", "track"), bar = element("i", value < 0 ? "less" : "");
+    bar.style.width = `${50 * Math.abs(value) / most}%`;
+    track.append(bar);
+    all.append(termLink(key, name), track, element("span", "value", text));
+  }
+  return all;
+}
+
 /* The texts of an attack: what the repairs show, how it was judged, the paper's figures. */
 function attackTexts(row, detail) {
   const left = element("div");
@@ -110,6 +122,7 @@ function attackTexts(row, detail) {
   const figures = element("p", "facts-line");
   detail.facts.forEach(([name, value, key], i) => figures.append(i ? " · " : "", termLink(key, name), ` ${value}`));
   left.append(figures);
+  if (detail.divergence.length) left.append(divergence(detail.divergence));
   if (detail.signature) {
     const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";
     const reading = element("p", "facts-line");
