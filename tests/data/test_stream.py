@@ -8,6 +8,7 @@ from strategies import ChunkedRows
 
 from sightline import Attack, ResidualStream, StreamError
 from sightline.data.row_tables import gather_rows
+from sightline.data.segments import AttackOutcome, Segment, name_segments
 from sightline.data.stream_input import seconds_of
 
 TRAIN = np.arange(12.0).reshape(6, 2)
@@ -110,7 +111,49 @@ def test_attack_segments_are_cut_at_breaks_and_named_by_overlap():
         segments=[Attack(id="A", start=0, stop=1), Attack(id="B", start=1, stop=2)],
     )
     found = [(a.id, a.start, a.stop) for a in stream.attack_segments()]
-    assert found == [("A+B", 0, 2), ("unlisted-2", 2, 3), ("unlisted-3", 4, 5)]
+    rest = [("unlisted-2", 2, 3), ("unlisted-3", 4, 5)]
+    assert found == [("A", 0, 1), ("B", 1, 2), *rest]
+    by_runs = [(a.id, a.start, a.stop) for a in stream.attack_segments(apart=False)]
+    assert by_runs == [("A+B", 0, 2), *rest]
+
+
+@pytest.mark.parametrize(
+    ("listed", "wanted"),
+    [
+        ([(2, 5), (5, 9)], [("1", 2, 5), ("2", 5, 9)]),
+        # Inclusive times: the last row of one is the first of the next.
+        ([(2, 6), (5, 9)], [("1", 2, 5), ("2", 5, 9)]),
+        ([(5, 9), (2, 5)], [("2", 2, 5), ("1", 5, 9)]),
+        # Both run at once, or a labelled row lies between them: one segment.
+        ([(2, 7), (5, 9)], [("1+2", 2, 9)]),
+        ([(2, 9), (4, 6)], [("1+2", 2, 9)]),
+        ([(2, 9), (8, 9)], [("1+2", 2, 9)]),
+        ([(2, 4), (5, 9)], [("1+2", 2, 9)]),
+        ([(2, 3), (3, 6), (4, 6), (6, 9)], [("1", 2, 3), ("2+3", 3, 6), ("4", 6, 9)]),
+        ([(0, 4), (4, 12)], [("1", 2, 4), ("2", 4, 9)]),
+        ([(0, 2), (2, 9)], [("2", 2, 9)]),
+    ],
+)
+def test_attacks_that_touch_are_segments_of_their_own(listed, wanted):
+    attacks = [
+        Attack(id=str(k), start=start, stop=stop, note=f"note {k}")
+        for k, (start, stop) in enumerate(listed, start=1)
+    ]
+    found = name_segments([Segment(2, 9)], attacks)
+    assert [(a.id, a.start, a.stop) for a in found] == wanted
+    assert [a.id for a in name_segments([Segment(2, 9)], attacks, apart=False)] == [
+        "+".join(a.id for a in attacks if Segment(2, 9).overlap(a.segment))
+    ]
+
+
+def test_an_outcome_is_kept_where_all_attacks_of_a_segment_have_it():
+    words = [AttackOutcome.FAILED, AttackOutcome.FAILED, AttackOutcome.BLOCKED]
+    attacks = [
+        Attack(id=str(k), start=2, stop=9, outcome=word) for k, word in enumerate(words)
+    ]
+    (both,) = name_segments([Segment(2, 9)], attacks[:2])
+    (mixed,) = name_segments([Segment(2, 9)], attacks)
+    assert (both.outcome, mixed.outcome) == (AttackOutcome.FAILED, None)
 
 
 def test_a_named_attack_without_a_labelled_row_is_told():

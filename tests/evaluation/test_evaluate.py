@@ -36,10 +36,9 @@ OTHER_BLOCKS = (
     "dropped_rows provenance"
 )
 SEGMENT = (
-    "id start stop length auc auc_nearby kl kl_plain kl_mean kl_spread kl_volume d_full "
-    "d_ms reliable d_atk d_eff "
-    "sdr sdr_usable hit coverage first_alarm first_alarm_s kl_shrunk n_matched name "
-    "targets note"
+    "id start stop length auc auc_nearby kl kl_plain kl_mean kl_spread kl_volume "
+    "d_full d_ms reliable d_atk d_eff sdr sdr_usable hit coverage first_alarm "
+    "first_alarm_s kl_shrunk n_matched name targets note outcome"
 )
 # Filled by later parts of the walk.
 OF_DIAGNOSIS = ("repairs", "verdict_counts")
@@ -345,7 +344,7 @@ def test_segments_are_cut_by_breaks_and_carry_their_names():
         segments=[
             Attack(id="A1", start=190, stop=235, name="spoof", targets=("LIT101",)),
             Attack(id="A2", start=800, stop=850, note="first"),
-            Attack(id="A3", start=850, stop=900, targets=("P101",), note="second"),
+            Attack(id="A3", start=840, stop=900, targets=("P101",), note="second"),
         ],
     )
     rows = quick(stream).segments

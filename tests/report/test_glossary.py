@@ -102,7 +102,8 @@ def test_every_entry_is_used_somewhere(pages):
     for parsed in pages:
         for entry in json.loads(parsed.scripts["data"])["entries"]:
             for detail in entry["details"]:
-                used |= {key for *_, key in (*detail["judged"], *detail["facts"])}
+                used |= {key for *_, key in detail["judged"] + detail["facts"]}
+                used |= {key for *_, key in detail["divergence"]}
                 used |= {bar["term"] for bar in detail["ladder"]}
     # What a result may say, though these results do not.
     used |= {f"verdict-{info.word}" for info in all_infos()}

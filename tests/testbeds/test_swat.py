@@ -35,7 +35,8 @@ from testbed_files import (
 )
 
 import sightline
-from sightline.data.segments import segments_of
+from sightline.data.segments import AttackOutcome, name_segments, segments_of
+from sightline.testbeds.base import attack_table
 from sightline.testbeds.swat import Swat
 
 STAMP = "%d/%m/%Y %I:%M:%S %p"
@@ -466,6 +467,23 @@ def test_the_label_column_has_54621_rows_in_35_runs(full):
     expected = parts[1].part.expected
     assert (expected.rows, expected.attack_rows) == (N_ATTACK_ROWS, 54_621)
     assert (expected.attack_runs, expected.gaps) == (35, 1)
+    runs = segments_of(test.labels == 1)
+    apart = {a.id: a for a in name_segments(runs, test.attacks)}
+    assert {"10", "11", "27", "28"} <= set(apart)
+    assert len(apart) == 37
+    merged = {a.id for a in name_segments(runs, test.attacks, apart=False)}
+    assert {"10+11", "27+28"} <= merged
+    assert len(merged) == 35
+
+
+def test_what_the_owners_say_became_of_each_attack():
+    said = {attack.id: attack.outcome for attack in attack_table("swat")}
+    assert None not in said.values()
+    assert {k for k, v in said.items() if v is AttackOutcome.NO_EFFECT} == {
+        *("4", "5", "9", "12", "15", "18")
+    }
+    assert said["13"] == said["14"] == AttackOutcome.FAILED
+    assert said["29"] is AttackOutcome.BLOCKED
 
 
 def test_81_seconds_lack_and_make_a_break(full):

@@ -7,6 +7,8 @@ attacks and labels by row.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -100,6 +102,29 @@ class KnownEffect:
         return bool(self.tags)
 
 
+class AttackOutcome(StrEnum):
+    """What became of an attack, by the owners of the testbed."""
+
+    HAD_EFFECT = "had-effect"
+    NO_EFFECT = "no-effect"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    NOT_RECORDED = "not-recorded"
+    UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        """What is said of it in a sentence."""
+        return {
+            AttackOutcome.HAD_EFFECT: "it had an effect",
+            AttackOutcome.NO_EFFECT: "it had no effect",
+            AttackOutcome.FAILED: "it failed",
+            AttackOutcome.BLOCKED: "an interlock blocked it",
+            AttackOutcome.NOT_RECORDED: "what it changed is not recorded",
+            AttackOutcome.UNKNOWN: "nothing",
+        }[self]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Attack:
     """Identity, target and description of one attack.
@@ -116,6 +141,8 @@ class Attack:
         The attacked channels.
     note : str, optional
         A description.
+    outcome : AttackOutcome, optional
+        What became of it, by the owners of the testbed.
 
     Examples
     --------
@@ -129,6 +156,7 @@ class Attack:
     name: str | None = None
     targets: tuple[str, ...] = ()
     note: str | None = None
+    outcome: AttackOutcome | None = None
 
     @property
     def segment(self) -> Segment:
@@ -296,13 +324,15 @@ def with_guard(
 
 
 def name_segments(
-    segments: Sequence[Segment], attacks: Sequence[Attack]
+    segments: Sequence[Segment], attacks: Sequence[Attack], *, apart: bool = True
 ) -> list[Attack]:
     """Return each labelled run with the identity of the attacks that it overlaps.
 
-    The ids of several attacks in one run are joined with ``+``. A run that no attack
-    overlaps is numbered (``unlisted-3`` if other attacks are listed). If an id occurs
-    twice, because a break cuts an attack, the second gets a part number: ``7/2``.
+    Two listed attacks that touch, without a row between them, are two segments: the
+    second begins where its own first row is. The ids of several attacks in one segment
+    are joined with ``+``. A run that no attack overlaps is numbered (``unlisted-3`` if
+    other attacks are listed). If an id occurs twice, because a break cuts an attack,
+    the second gets a part number: ``7/2``.
 
     Parameters
     ----------
@@ -310,36 +340,76 @@ def name_segments(
         The labelled runs.
     attacks : sequence of Attack
         The listed attacks.
+    apart : bool
+        Whether attacks that touch are judged apart, or by the runs of labels, as the
+        paper does.
 
     Returns
     -------
     list of Attack
-        One for each run, with the run's rows; ids are unique.
+        Ids are unique.
+
+    Examples
+    --------
+    >>> first, second = Attack(id="1", start=2, stop=5), Attack(id="2", start=5, stop=9)
+    >>> [a.segment for a in name_segments([Segment(2, 9)], [first, second])]
+    [Segment(start=2, stop=5), Segment(start=5, stop=9)]
     """
     named: list[Attack] = []
     ids: set[str] = set()
-    for number, segment in enumerate(segments, start=1):
-        overlapping = [a for a in attacks if segment.overlap(a.segment)]
-        # A bare number could be the id of another attack.
-        unlisted = f"unlisted-{number}" if attacks else str(number)
-        id_ = "+".join(a.id for a in overlapping) or unlisted
-        part, whole_id = 1, id_
-        while id_ in ids:
-            part += 1
-            id_ = f"{whole_id}/{part}"
-        ids.add(id_)
-        targets = dict.fromkeys(t for a in overlapping for t in a.targets)
-        named.append(
-            Attack(
-                id=id_,
-                start=segment.start,
-                stop=segment.stop,
-                name="; ".join(a.name for a in overlapping if a.name) or None,
-                targets=tuple(targets),
-                note="; ".join(a.note for a in overlapping if a.note) or None,
+    for number, run in enumerate(segments, start=1):
+        overlapping = [a for a in attacks if run.overlap(a.segment)]
+        groups = [(run, overlapping)]
+        if apart and len(overlapping) > 1:
+            groups = _apart(run, overlapping)
+        for segment, group in groups:
+            # A bare number could be the id of another attack.
+            unlisted = f"unlisted-{number}" if attacks else str(number)
+            id_ = "+".join(a.id for a in group) or unlisted
+            part, whole_id = 1, id_
+            while id_ in ids:
+                part += 1
+                id_ = f"{whole_id}/{part}"
+            ids.add(id_)
+            targets = dict.fromkeys(t for a in group for t in a.targets)
+            outcomes = {a.outcome for a in group}
+            named.append(
+                Attack(
+                    id=id_,
+                    start=segment.start,
+                    stop=segment.stop,
+                    name="; ".join(a.name for a in group if a.name) or None,
+                    targets=tuple(targets),
+                    note="; ".join(a.note for a in group if a.note) or None,
+                    outcome=outcomes.pop() if len(outcomes) == 1 else None,
+                )
             )
-        )
     return named
+
+
+def _apart(
+    run: Segment, attacks: Sequence[Attack]
+) -> list[tuple[Segment, list[Attack]]]:
+    """Return the parts of a run, each with its attacks, cut where attacks touch.
+
+    Listed times are inclusive, so that the last second of one attack may be the first
+    of the next: one row in both is still a touch.
+    """
+    cuts, end = [run.start], run.start
+    groups: list[list[Attack]] = [[]]
+    for attack in sorted(attacks, key=lambda a: (a.start, a.stop)):
+        is_touch = end - 1 <= attack.start <= end and attack.stop > end
+        if groups[-1] and is_touch and attack.start > cuts[-1]:
+            cuts.append(attack.start)
+            groups.append([])
+        groups[-1].append(attack)
+        end = max(end, attack.stop)
+    parts = (Segment(*pair) for pair in pairwise([*cuts, run.stop]))
+    # In the order of the list, as everywhere.
+    return [
+        (part, [a for a in attacks if a in group])
+        for part, group in zip(parts, groups, strict=True)
+    ]
 
 
 def window_starts(runs: Sequence[Segment], length: int) -> Ints:
@@ -391,8 +461,8 @@ class ListedAttack:
         The attacked tags that are recorded.
     note : str
         What the attacker did and aimed at.
-    has_no_impact : bool
-        Whether the owners say that nothing physical followed.
+    outcome : AttackOutcome, optional
+        What became of it, by the owners.
     file : str
         The part of the release it lies in (HAI).
     """
@@ -403,14 +473,18 @@ class ListedAttack:
     adjusted: Span | None = None
     targets: tuple[str, ...] = ()
     note: str = ""
-    has_no_impact: bool = False
+    outcome: AttackOutcome | None = None
     file: str = ""
 
     def over(self, start: int, stop: int) -> Attack:
         """Return the attack over rows [start, stop)."""
-        note = self.note or None
         return Attack(
-            id=self.id, start=start, stop=stop, targets=self.targets, note=note
+            id=self.id,
+            start=start,
+            stop=stop,
+            targets=self.targets,
+            note=self.note or None,
+            outcome=self.outcome,
         )
 
 

@@ -365,8 +365,13 @@ class ResidualStream(Shown):
             found |= rows_within(clock, (first, last))
         return found
 
-    def attack_segments(self) -> list[Attack]:
+    def attack_segments(self, *, apart: bool = True) -> list[Attack]:
         """Return the labelled attack runs of the test rows, with their identities.
+
+        Parameters
+        ----------
+        apart : bool
+            Whether listed attacks that touch are two segments, or one run of labels.
 
         Returns
         -------
@@ -375,7 +380,7 @@ class ResidualStream(Shown):
             numbered.
         """
         runs = segments_of(self.labels == ATTACK, self.test_breaks)
-        return name_segments(runs, self.segments)
+        return name_segments(runs, self.segments, apart=apart)
 
     def _line(self) -> str:
         return (

@@ -202,8 +202,9 @@ def _quality(
     """Return warning signs in the residuals themselves.
 
     Largest whitened residual and kurtosis (of train; the first also of normal test
-    rows), how energies compare with their law (of both), and the names of channels that are constant in train, never negative in train
-    and test, or too small in scale to count. The lists are empty if nothing is wrong.
+    rows), how energies compare with their law (of both), and the names of channels that
+    are constant in train, never negative in train and test, or too small in scale to
+    count. The lists are empty if nothing is wrong.
     """
     constant = energies.moments.constant
     blind = quality.scale_blind(
@@ -217,16 +218,18 @@ def _quality(
         # A floor hides whether values were negative; one channel has no other's scale.
         one_sided &= getattr(stream.train, "floor", 0.0) == 0
         blind[:] = False
-    train_tail, train_variance = quality.against_chi_square(energies.train.energy, stream.p)
-    test_tail, test_variance = quality.against_chi_square(normal, stream.p)
+    train, test = (
+        quality.against_chi_square(energy, stream.p)
+        for energy in (energies.train.energy, normal)
+    )
     return quality.Quality(
         max_z=energies.train.max_z,
         max_z_test_normal=energies.test.max_z,
         excess_kurtosis=energies.train.excess_kurtosis,
-        chi_square_tail=train_tail,
-        chi_square_tail_test=test_tail,
-        chi_square_variance=train_variance,
-        chi_square_variance_test=test_variance,
+        chi_square_tail=train[0],
+        chi_square_tail_test=test[0],
+        chi_square_variance=train[1],
+        chi_square_variance_test=test[1],
         constant_channels=quality.names_where(constant, stream.channels),
         one_sided_channels=quality.names_where(one_sided, stream.channels),
         scale_blind_channels=quality.names_where(blind, stream.channels),

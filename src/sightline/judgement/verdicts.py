@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from sightline.audit.attack_facts import AttackFacts
+from sightline.data.segments import AttackOutcome
 from sightline.judgement.event_test import Flag, Way, WindowFacts
 from sightline.rules.judging import RuleOutcome
 
@@ -32,6 +33,38 @@ class Verdict(StrEnum):
     UNDECIDED = "undecided"
     WEAK_EVIDENCE = "weak-evidence"
     NOT_IN_TELEMETRY = "not-in-telemetry"
+
+
+# Verdicts that say there is evidence of the attack.
+EVIDENT: Final = frozenset(Verdict) - {
+    Verdict.UNDECIDED,
+    Verdict.WEAK_EVIDENCE,
+    Verdict.NOT_IN_TELEMETRY,
+}
+
+
+def agrees_with_owners(
+    verdict: Verdict | None, outcome: AttackOutcome | None
+) -> bool | None:
+    """Return whether a verdict fits what the owners say became of an attack.
+
+    None where the two say nothing of the same thing: of an attack that failed, or
+    whose targets are not recorded, anything may be seen.
+
+    Examples
+    --------
+    >>> agrees_with_owners(Verdict.NOT_IN_TELEMETRY, AttackOutcome.NO_EFFECT)
+    True
+    >>> agrees_with_owners(Verdict.DRIFT, AttackOutcome.BLOCKED)
+    False
+    """
+    if verdict not in EVIDENT and verdict != Verdict.NOT_IN_TELEMETRY:
+        return None
+    if outcome is AttackOutcome.HAD_EFFECT:
+        return verdict in EVIDENT
+    if outcome in (AttackOutcome.NO_EFFECT, AttackOutcome.BLOCKED):
+        return verdict not in EVIDENT
+    return None
 
 
 class RungName(StrEnum):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Labels, finite
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, AttackOutcome
 from sightline.metrics import ranking
 from sightline.metrics.windows import (
     RELIABLE_ROWS,
@@ -35,7 +35,7 @@ LAW_QUANTILE = 0.99
 NEARBY_FACTOR = 10
 NEARBY_LEAST = 1000
 # What an attack brings along itself.
-_GIVEN = ("id", "start", "stop", "name", "targets", "note")
+_GIVEN = ("id", "start", "stop", "name", "targets", "note", "outcome")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -317,7 +317,7 @@ def against_chi_square(energy: Floats, p: int) -> tuple[float, float | None]:
     """
     tail = float(np.mean(2 * energy > chdtri(p, 1 - LAW_QUANTILE)))
     with np.errstate(over="ignore", invalid="ignore"):
-        return tail / (1 - LAW_QUANTILE), finite(np.var(energy) / (p / 2))
+        return tail / (1 - LAW_QUANTILE), finite(float(np.var(energy)) / (p / 2))
 
 
 def scale_blind(raw: Floats, shrunk: Floats, constant: Bools) -> Bools:
@@ -506,6 +506,11 @@ class SegmentMeasures:
     name, targets, note : optional
         The attack's name, the channels it aims at, and a remark, as given.
         Null: `name` and `note` if not given.
+    outcome : AttackOutcome, optional
+        What became of the attack, by the owners of the testbed.
+        Range: `had-effect`, `no-effect`, `failed`, `blocked` (by an interlock),
+        `not-recorded`, `unknown`.
+        Null: if no list of attacks says it.
     """
 
     id: str
@@ -535,6 +540,7 @@ class SegmentMeasures:
     name: str | None = None
     targets: tuple[str, ...] = ()
     note: str | None = None
+    outcome: AttackOutcome | None = None
 
 
 def measure_segments(

@@ -14,13 +14,20 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.comparison.runs import MatchedAttack, TestbedRuns, telemetry_of
+from sightline.data.segments import AttackOutcome
 from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SegmentResult
 from sightline.judgement.event_test import LEVEL, RARE, Flag, Way
 from sightline.judgement.judge import FLAG_TEXTS
 from sightline.judgement.ladder import LADDER, N_DRAWS, Kind, confidence_word
 from sightline.judgement.ladder import LADDER_LEVEL as PAID
-from sightline.judgement.verdicts import Found, RungName, Verdict, VerdictInfo
+from sightline.judgement.verdicts import (
+    Found,
+    RungName,
+    Verdict,
+    VerdictInfo,
+    agrees_with_owners,
+)
 from sightline.report import charts
 from sightline.report.charts import JsonObject
 from sightline.report.entries import Entry, unique
@@ -294,6 +301,23 @@ class AttackGroup:
         if moves is None:
             return ""
         return f"by the simulator it moves{'' if moves else ' nothing recorded'}"
+
+    @property
+    def owners(self) -> str:
+        """What the owners say became of it, and which verdicts disagree."""
+        outcome = self.segment.outcome
+        if outcome in (None, AttackOutcome.UNKNOWN):
+            return ""
+        against = [
+            row.entry.label
+            for row in self.rows
+            if agrees_with_owners(Verdict(row.verdict.word), outcome) is False
+        ]
+        said = f"the owners say: {outcome.words}"
+        if not against:
+            return said
+        seen = "no trace" if outcome is AttackOutcome.HAD_EFFECT else "evidence"
+        return f"{said}; {name_list(against)} disagree, with {seen} of it"
 
     @property
     def notes(self) -> list[str]:

@@ -116,8 +116,8 @@ def score(
     estimator : str
         Covariance estimator of the reference.
     is_paper : bool
-        Fit the reference on held-out rows too, use plain covariances of windows, and
-        judge every stream two-sided, as the paper does.
+        Fit the reference on held-out rows too, use plain covariances of windows, judge
+        every stream two-sided, and attacks that touch as one, as the paper does.
     with_windows : bool
         Whether to compare the attacks with normal windows of their length, in the same
         pass.
@@ -130,7 +130,7 @@ def score(
         If a row is not finite, or the guard leaves no normal row.
     """
     stream = as_judged(stream.replace(one_sided=False) if is_paper else stream)
-    attacks = stream.attack_segments()
+    attacks = stream.attack_segments(apart=not is_paper)
     runs = [attack.segment for attack in attacks]
     labels = with_guard(stream.labels, runs, stream.test_breaks, guard)
     if not (labels == NORMAL).any():

@@ -10,7 +10,13 @@ from sightline.data.segments import Attack
 from sightline.data.zones import FIRST_DATE, iso_stamp, stamp, zone_words
 from sightline.evaluation.result import Evaluation, SegmentResult
 from sightline.judgement.ladder import LADDER, confidence_word
-from sightline.judgement.verdicts import RungName, RungOutcome, Verdict, info_of
+from sightline.judgement.verdicts import (
+    RungName,
+    RungOutcome,
+    Verdict,
+    agrees_with_owners,
+    info_of,
+)
 from sightline.rules.ceiling import RuleAtCeiling
 from sightline.show.table import (
     Column,
@@ -71,6 +77,11 @@ class AttackRecord:
         first, last = traces.matched_bounds[k], traces.matched_bounds[k + 1]
         below = traces.matched_d_full[first:last] < traces.segment_d_full[self.index]
         return float(below.mean())
+
+    @property
+    def agrees_with_owners(self) -> bool | None:
+        """Whether the verdict fits what the owners say; None if it says nothing."""
+        return agrees_with_owners(self.segment.verdict, self.segment.outcome)
 
     @property
     def at_ceiling(self) -> RuleAtCeiling | None:
@@ -228,6 +239,7 @@ SEGMENTS: Columns[AttackRecord] = (
             ("could_save_s", "could_save_s"),
         )
     ),
+    Column("agrees_with_owners", get=field_cell("agrees_with_owners")),
     Column("start_time", get=_time(0)),
     Column("end_time", get=_time(1)),
 )
@@ -284,4 +296,5 @@ LISTED: Columns[Attack] = (
     Column("rows", "rows", lambda a: row_range(a.start, a.stop)),
     Column("targets", "targets", lambda a: names(a.targets, MOST_NAMES)),
     Column("note", "note", lambda a: a.note or a.name or ""),
+    Column("outcome", "by the owners", lambda a: a.outcome.words if a.outcome else ""),
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from sightline.data.segments import Attack
+from sightline.data.segments import Attack, AttackOutcome
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.files import reading
@@ -112,7 +112,8 @@ def attacks_from(values: object) -> list[Attack]:
     ----------
     values : object
         The parsed JSON: a list of objects with ``id``, ``start`` and ``stop``, and
-        optionally ``name``, ``targets`` (a tag or a list of tags) and ``note``.
+        optionally ``name``, ``targets`` (a tag or a list of tags), ``note`` and
+        ``outcome`` (a value of `AttackOutcome`).
 
     Raises
     ------
@@ -121,8 +122,9 @@ def attacks_from(values: object) -> list[Attack]:
 
     Examples
     --------
-    >>> attacks_from([{"id": 7, "start": 10, "stop": 20, "targets": "LIT101"}])
-    [Attack(id='7', start=10, stop=20, name=None, targets=('LIT101',), note=None)]
+    >>> attacks_from([{"id": 7, "start": 10, "stop": 20, "targets": "LIT101"}])[0]
+    Attack(id='7', start=10, stop=20, name=None, targets=('LIT101',), note=None, \
+outcome=None)
     """
     if not isinstance(values, list):
         raise StreamError(
@@ -176,7 +178,21 @@ def _attack(value: object, k: int) -> Attack:
         name=_optional_text(value.get("name")),
         targets=tuple(str(target) for target in targets),
         note=_optional_text(value.get("note")),
+        outcome=_outcome(value.get("outcome"), k),
     )
+
+
+def _outcome(value: object, k: int) -> AttackOutcome | None:
+    """Return what the owners say became of the attack in item k; None without it."""
+    if value is None:
+        return None
+    try:
+        return AttackOutcome(str(value))
+    except ValueError:
+        raise StreamError(
+            f"`segments` item {k}: outcome must be one of {', '.join(AttackOutcome)}; "
+            f"got {value!r:.40}."
+        ) from None
 
 
 def _optional_text(value: object) -> str | None:

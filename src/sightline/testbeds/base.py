@@ -25,6 +25,7 @@ from sightline.data.downsampling import TrainDecimals
 from sightline.data.recording import Recording, Role, Tag, forward_fill, seconds
 from sightline.data.segments import (
     Attack,
+    AttackOutcome,
     KnownEffect,
     ListedAttack,
     Span,
@@ -693,7 +694,7 @@ def attack_table(name: str, *, release: str = "") -> tuple[ListedAttack, ...]:
                 adjusted=spans["adjusted_"],
                 targets=tuple(filter(None, targets)),
                 note=row.get("note", ""),
-                has_no_impact=row.get("no_physical_impact") == "true",
+                outcome=AttackOutcome(row["outcome"]) if row.get("outcome") else None,
                 file=row.get("file", ""),
             )
         )
