@@ -133,10 +133,10 @@ def test_runs_are_numbered_where_no_attack_is_named():
     assert [(a.id, a.start, a.stop) for a in named] == [("1", 1, 3), ("2", 5, 6)]
 
 
-def test_attacks_that_touch_are_joined():
+def test_attacks_of_one_segment_are_joined():
     attacks = [
         Attack(id="A", start=0, stop=4, name="spoof", targets=("P1", "P2")),
-        Attack(id="B", start=4, stop=8, targets=("P2", "P3"), note="stealthy"),
+        Attack(id="B", start=2, stop=8, targets=("P2", "P3"), note="stealthy"),
     ]
     (joined,) = name_segments([Segment(1, 7)], attacks)
     assert joined == Attack(

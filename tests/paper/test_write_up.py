@@ -60,8 +60,11 @@ def no_figures(monkeypatch):
 
 TABLES = (
     "agreement",
+    "agreement_beside_paper",
     "alarm_metrics",
+    "alignment",
     "attack_cases",
+    "attack_cases_beside_paper",
     "cross_testbed_ranking",
     "detectors",
     "differences",
@@ -88,6 +91,7 @@ def test_all_is_written_and_told(written):
     expected |= {f"figures/{f}.{kind}" for f in FIGURES for kind in kinds}
     expected |= {"figures/captions.md", "findings.md", "findings.json"}
     expected |= {"methods.md", "references.bib", "comparison.json", "preview.tex"}
+    expected |= {"attacks.csv", "attacks-columns.csv"}
     there = {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
     assert set(made.files) == there == expected
     assert made.notices == (NO_TARGETS,)

@@ -59,14 +59,19 @@ def test_malicious_false_and_null_are_normal_and_all_else_an_attack(
     assert [attack.id for attack in stream.attack_segments()] == ids
 
 
-def test_attack_ids_name_segments_and_neighbours_are_joined(tmp_path, states):
+def test_attack_ids_name_segments_and_neighbours_are_apart(tmp_path, states):
     marks = {5: "A1", 6: "A1", 7: "A2", 20: "A1", 30: True}
     for row, state in enumerate(states["test"]):
         state["malicious"] = marks.get(row, False)
     stream = read_stream(write_folder(tmp_path / "plant", states))
     found = [(a.id, a.start, a.stop) for a in stream.attack_segments()]
-    assert [(start, stop) for _, start, stop in found] == [(5, 8), (20, 21), (30, 31)]
-    assert [id_ for id_, _, _ in found] == ["A1+A2", "A1", "unlisted-3"]
+    assert [(start, stop) for _, start, stop in found] == [
+        (5, 7),
+        (7, 8),
+        (20, 21),
+        (30, 31),
+    ]
+    assert [id_ for id_, _, _ in found] == ["A1", "A2", "A1/2", "unlisted-3"]
 
 
 def test_a_missing_mark_is_normal(tmp_path, states):

@@ -6,6 +6,7 @@ import pytest
 
 from sightline.errors import FileError, StreamError
 from sightline.study.plan import plan_of, read_plan
+from sightline.study.run import names_of
 
 PLAN = """
 title = "Two on one"
@@ -149,3 +150,29 @@ def test_the_shipped_plans_are_plans(name):
     if name == "paper":
         assert [t.label for t in plan.testbeds] == ["swat", "wadi", "hai"]
         assert plan.testbeds[2].options["release"] == "21.03"
+
+
+def test_a_plan_is_restricted_to_pairs():
+    plan = plan_of(
+        {
+            "testbeds": {"waterworks": {}, "tep": {}},
+            "detectors": {"pca": {}, "var": {}, "mean": {}},
+            "seeds": [0, 1],
+        }
+    )
+    only = plan.restricted_to(["waterworks:pca", ":mean"])
+    assert names_of(only) == [
+        "waterworks-pca-0",
+        "waterworks-pca-1",
+        "waterworks-mean-0",
+        "waterworks-mean-1",
+        "tep-mean-0",
+        "tep-mean-1",
+    ]
+    assert [d.label for d in only.detectors] == ["pca", "mean"]
+    assert names_of(plan.restricted_to(["tep:"])) == [
+        name for name in names_of(plan) if name.startswith("tep")
+    ]
+    for wrong in ("swat:pca", "waterworks", "tep:gdn"):
+        with pytest.raises(StreamError, match=r"TESTBED:DETECTOR of this plan"):
+            plan.restricted_to([wrong])

@@ -24,7 +24,7 @@ from sightline.cli.console import (
     options_named,
     shown_notices,
 )
-from sightline.errors import FileError, SightlineError, naming
+from sightline.errors import FileError, SightlineError, StreamError, naming
 from sightline.progress import Step, StepKind, progress_bar, silent
 from sightline.text import names, plural
 
@@ -498,6 +498,15 @@ def compare_command(
             "default the study's, else mean_segment_auc."
         ),
     ] = None,
+    cases: Annotated[
+        list[str] | None,
+        Option(
+            "--case",
+            metavar="TESTBED:ATTACK",
+            help="Attack for the write-up's table attack_cases, such as swat:3; may "
+            "be given again.",
+        ),
+    ] = None,
     overwrite: Annotated[
         bool, Option("--overwrite", help="Replace an earlier file or write-up.")
     ] = False,
@@ -513,6 +522,7 @@ def compare_command(
     Examples:
       sightline compare result
       sightline compare swat wadi --out compared.json --write-up paper
+      sightline compare swat --write-up paper --case swat:3 --case swat:28
     """
     from sightline.cli.summary import comparison
     from sightline.comparison.compare import compare
@@ -521,6 +531,10 @@ def compare_command(
     from sightline.study.collect import title_and_primary
 
     with door(debug=debug, writes=[out, write_up_to]):
+        if cases and write_up_to is None:
+            raise StreamError(
+                "--case adds an attack to a table of the write-up: add --write-up DIR."
+            )
         with progress_bar("Comparing") as advance:
             results = read_results(folders)
             judged_by = primary or title_and_primary(folders)[1]
@@ -530,7 +544,11 @@ def compare_command(
         messages: list[str] = []
         if write_up_to is not None:
             written = write_up(
-                results, write_up_to, overwrite=overwrite, comparison=compared
+                results,
+                write_up_to,
+                overwrite=overwrite,
+                comparison=compared,
+                cases=cases or (),
             )
             count = f"{len(written.files)} files are in {write_up_to}."
             n_testbeds = len({row.evaluation.stream.testbed for row in results})

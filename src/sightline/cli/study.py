@@ -230,6 +230,14 @@ def study_command(
     protocol: Annotated[
         str | None, Option(help="Replaces the protocol of the plan.")
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        Option(
+            metavar="TESTBED:DETECTOR",
+            help="Run only this pair of the plan; may be given again. TESTBED: and "
+            ":DETECTOR stand for all pairs of one.",
+        ),
+    ] = None,
     explain: Annotated[
         bool,
         Option(
@@ -256,6 +264,7 @@ def study_command(
     Examples:
       sightline study studies/paper.toml --root swat=/data/swat --out paper
       sightline study studies/paper.toml --explain
+      sightline study studies/paper.toml --root swat=/data/swat --only swat:geco
       sightline study plan.toml --dry-run
     """
     from sightline.evaluation.result import protocol_named
@@ -271,6 +280,8 @@ def study_command(
         plan = _with_budget(read_plan(file, roots=roots), budget)
         if protocol is not None:
             plan = plan.by_protocol(protocol_named(protocol))
+        if only:
+            plan = plan.restricted_to(only)
         if explain:
             console().print(explained(plan), soft_wrap=True)
             return

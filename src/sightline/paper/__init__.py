@@ -10,9 +10,12 @@
 - ``methods.md``: a draft of the methods section.
 - ``references.bib``: what to cite.
 - ``comparison.json``: all numbers of `sightline.compare`.
+- ``attacks.csv``: a line for each detector, seed and attack, and
+  ``attacks-columns.csv``: what each of its columns says.
 
 Tables: ``testbeds``, ``detectors``, ``main``, ``main_beside_paper``, ``supplementary``,
-``attack_cases``, ``cross_testbed_ranking``, ``agreement``, ``differences``. Figures:
+``attack_cases``, ``attack_cases_beside_paper``, ``cross_testbed_ranking``,
+``agreement``, ``agreement_beside_paper``, ``differences``, ``alignment``. Figures:
 ``agreement``, ``mean_ranks``, ``roc_auc_against_f1``, ``mean_shift_identity``. What the
 results do not suffice for is skipped with a notice that says what it needs.
 """
@@ -36,6 +39,7 @@ from sightline.judgement import event_test, ladder, record
 from sightline.judgement import ladder as confidence
 from sightline.judgement.judge import METHOD, MOST_FALSE_CAUSES
 from sightline.metrics.intervals import N_REPLICATES
+from sightline.paper.attack_files import attack_columns_csv, attacks_csv
 from sightline.paper.figures import draw_all
 from sightline.paper.findings import (
     PaperFinding,
@@ -74,6 +78,8 @@ _FILES = (
     "methods.md",
     "references.bib",
     "comparison.json",
+    "attacks.csv",
+    "attacks-columns.csv",
     "preview.tex",
     "figures/captions.md",
     *(
@@ -119,6 +125,7 @@ def write_up(
     comparison: Comparison | None = None,
     identity_of: str | None = None,
     n_replicates: int = N_REPLICATES,
+    cases: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> WriteUp:
     """Write the paper's tables, figures and findings for any study.
@@ -133,8 +140,8 @@ def write_up(
         detector on one testbed are its seeds.
     folder : path
         Gets ``tables/``, ``figures/``, ``findings.md``, ``findings.json``,
-        ``methods.md``, ``references.bib``, ``preview.tex`` and ``comparison.json``,
-        all or nothing.
+        ``methods.md``, ``references.bib``, ``preview.tex``, ``comparison.json`` and
+        ``attacks.csv``, all or nothing.
     overwrite : bool
         Whether an earlier write-up may be replaced. Other files in the folder are not
         touched.
@@ -144,6 +151,9 @@ def write_up(
         The one detector of the figure ``mean_shift_identity``; all if not given.
     n_replicates : int
         Draws for the intervals of `compare`.
+    cases : sequence of str
+        Attacks that ``attack_cases`` shows besides those chosen by rule: testbed and
+        attack of the owners' list, such as ``"swat:3"``.
     progress : callable, optional
         Called with a `Step` while results are compared.
 
@@ -184,7 +194,7 @@ def write_up(
     if comparison is None:
         comparison = compare(given, n_replicates=n_replicates, progress=progress)
     study = PaperStudy(given)
-    tables, no_tables = all_tables(study, comparison)
+    tables, no_tables = all_tables(study, comparison, cases)
     figures, no_figures = draw_all(study, comparison, identity_of=identity_of)
     findings = judge_findings(study)
     contents: dict[str, str | bytes] = {
@@ -193,6 +203,8 @@ def write_up(
         "methods.md": methods_markdown(study),
         "references.bib": "\n\n".join(references_of(study)) + "\n",
         "comparison.json": _json(comparison.to_dict()),
+        "attacks.csv": attacks_csv(study),
+        "attacks-columns.csv": attack_columns_csv(),
         "preview.tex": render(
             "preview.tex",
             package="sightline.paper",

@@ -1,7 +1,8 @@
 """A study as the paper presents it: order, titles, texts, and example attacks."""
 
+import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -19,6 +20,7 @@ from sightline.comparison.runs import (
 )
 from sightline.detectors import list_detectors
 from sightline.detectors.base import DetectorCard
+from sightline.errors import StreamError
 from sightline.evaluation.result import SegmentResult
 from sightline.figures import Figure
 from sightline.judgement.judge import telemetry_finding
@@ -26,9 +28,12 @@ from sightline.judgement.verdicts import Verdict
 from sightline.show.phrases import Phrase, filled
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
+from sightline.text import names
 
 # The paper's testbeds come first, in its order.
 _PAPER_ORDER = ("swat", "wadi", "hai")
+# The residual space of detectors that have a channel for each tag.
+OBSERVATION = "observation"
 # Titles of cards that are too long for an axis or a narrow column.
 SHORT = {"var": "VAR", "pca": "PCA"}
 
@@ -103,8 +108,17 @@ class PaperStudy:
                 sentence=f"{segment.sentence or ''} {joint.note}".strip(),
             )
             for segment in runs.evaluation.segments
-            for joint in [self._joint[runs.testbed, runs.label, segment.id]]
+            for joint in [self.joint(runs, segment)]
         )
+
+    def name_of(self, label: str) -> str:
+        """Return the name of a detector's card, by its label; the label without one."""
+        card = card_of(self._names[label])
+        return label.lower() if card is None else card.name
+
+    def joint(self, runs: DetectorRuns, segment: SegmentResult) -> JointVerdict:
+        """Return the verdict on an attack of a first seed in view of all detectors."""
+        return self._joint[runs.testbed, runs.label, segment.id]
 
     @cached_property
     def has_seeds(self) -> bool:
@@ -256,6 +270,8 @@ class ExampleCase:
         Rows of the table, each with one detector or several; empty without an example.
     is_of_all : bool
         Whether the line is about all detectors of a testbed.
+    is_range : bool
+        Whether values are the lowest and the highest of the detectors, not medians.
     remark : str, optional
         Name of the note on how the example differs from the paper's.
     """
@@ -263,6 +279,7 @@ class ExampleCase:
     question: str
     lines: tuple[tuple[Example, ...], ...] = ()
     is_of_all: bool = False
+    is_range: bool = False
     remark: str | None = None
 
 
@@ -290,20 +307,11 @@ def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
     tuple of ExampleCase
         Four, in this order. A case without an example has no lines.
     """
-    judged = {
-        (runs.testbed, runs.label): (runs, study.judged(runs)) for runs in study.runs
-    }
-    attacks = []
-    for testbed in study.testbeds:
-        for attack in study.on(testbed).attacks:
-            telemetry = telemetry_finding(telemetry_of(attack))
-            attacks.append(
-                [
-                    Example(runs, segments[attack.places[label]], telemetry)
-                    for (place, label), (runs, segments) in judged.items()
-                    if place == testbed and label in attack.places
-                ]
-            )
+    attacks = [
+        examples
+        for testbed in study.testbeds
+        for examples in examples_on(study, testbed)
+    ]
     return (
         _without_evidence(attacks),
         _local(attacks),
@@ -324,6 +332,84 @@ def choose_cases(study: PaperStudy) -> tuple[ExampleCase, ...]:
             remark="drift",
         ),
     )
+
+
+def listed_ids(id_: str) -> tuple[str, ...]:
+    """Return the attacks of the list that a segment stands for.
+
+    Examples
+    --------
+    >>> listed_ids("10+11"), listed_ids("7/2"), listed_ids("unlisted-3")
+    (('10', '11'), ('7',), ())
+    """
+    if id_.startswith("unlisted-"):
+        return ()
+    return tuple(re.sub(r"/\d+$", "", part) for part in id_.split("+"))
+
+
+def examples_on(study: PaperStudy, testbed: str) -> list[list[Example]]:
+    """Return each attack of a testbed, in order, as each of its detectors shows it."""
+    judged = [(runs, study.judged(runs)) for runs in study.on(testbed).detectors]
+    return [
+        [
+            Example(runs, segments[attack.places[runs.label]], telemetry)
+            for runs, segments in judged
+            if runs.label in attack.places
+        ]
+        for attack in study.on(testbed).attacks
+        for telemetry in [telemetry_finding(telemetry_of(attack))]
+    ]
+
+
+def asked_cases(study: PaperStudy, cases: Sequence[str]) -> list[ExampleCase]:
+    """Return attacks that somebody asked for: each detector, then groups of them.
+
+    Parameters
+    ----------
+    study : PaperStudy
+        The results.
+    cases : sequence of str
+        Testbed and attack each, such as ``"swat:3"``: the attack of the owners' list.
+
+    Raises
+    ------
+    StreamError
+        If there is no such testbed or attack; the message says what there is.
+    """
+    found = []
+    for case in cases:
+        plant, _, attack = case.partition(":")
+        testbeds = [t for t in study.testbeds if plant.lower() in (t, plant_of(t))]
+        if not attack or not testbeds:
+            raise StreamError(
+                f"Case {case!r} must name a testbed of these results and an attack, "
+                f"such as {study.testbeds[0]}:3; testbeds: {names(study.testbeds)}."
+            )
+        for testbed in testbeds:
+            every = examples_on(study, testbed)
+            of_attack = [
+                examples
+                for examples in every
+                if any(attack in listed_ids(one.segment.id) for one in examples)
+            ]
+            if not of_attack:
+                ids = dict.fromkeys(one.segment.id for row in every for one in row)
+                raise StreamError(
+                    f"Case {case!r}: there is no attack {attack} on {testbed}; it has "
+                    f"{names(list(ids), 40)}."
+                )
+            found += [one for row in of_attack for one in _asked(case, row)]
+    return found
+
+
+def _asked(case: str, examples: Sequence[Example]) -> Iterator[ExampleCase]:
+    """Yield the lines of an attack: each detector, observation-space ones, and all."""
+    yield ExampleCase(question=case, lines=tuple((one,) for one in examples))
+    observed = tuple(one for one in examples if space_of(one.runs) == OBSERVATION)
+    if len(observed) > 1:
+        yield ExampleCase(question=case, lines=(observed,), is_range=True)
+    if len(examples) > 1:
+        yield ExampleCase(question=case, lines=(tuple(examples),), is_of_all=True)
 
 
 def _without_evidence(attacks: Sequence[Sequence[Example]]) -> ExampleCase:

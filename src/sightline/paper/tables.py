@@ -15,13 +15,17 @@ from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SegmentResult
 from sightline.figures import FIGURES, Figure, MeasuredOn
 from sightline.figures import published as published_entries
+from sightline.paper.attack_files import alignment_columns
 from sightline.paper.study import (
+    NO_EVIDENCE,
     Example,
     ExampleCase,
     PaperStudy,
+    asked_cases,
     card_of,
     card_of_runs,
     choose_cases,
+    examples_on,
     note,
     plant_of,
     space_of,
@@ -101,15 +105,26 @@ _PRINTED = (
 # Differences that are shown; those of other figures are in CSV.
 _SHOWN_DIFFERENCES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.RECALL)
 # The paper's tables that come with the package.
-PUBLISHED = ("main", "full", "cross_testbed_ranking", "detectors", "testbeds")
+PUBLISHED = (
+    "main",
+    "full",
+    "cross_testbed_ranking",
+    "detectors",
+    "testbeds",
+    "attack_cases",
+    "agreement",
+)
 
 T = TypeVar("T")
 
 
 def all_tables(
-    study: PaperStudy, compared: Comparison
+    study: PaperStudy, compared: Comparison, cases: Sequence[str] = ()
 ) -> tuple[list[PaperTable], list[str]]:
-    """Return the tables that have rows, and a notice for each that has none."""
+    """Return the tables that have rows, and a notice for each that has none.
+
+    `cases` are attacks that ``attack_cases`` shows besides those chosen by rule.
+    """
     results, alarms = "it needs results", "it needs attacks and --metrics"
     shared = "it needs two detectors of one testbed that share an attack"
     printed = "it needs a detector of the paper on a testbed of the paper"
@@ -119,14 +134,17 @@ def all_tables(
         (main_table(study), results),
         (supplementary_table(study, compared), results),
         (found_table(study, compared), "it needs attacks judged by the present rules"),
-        (case_table(study), "it needs an attack with a verdict"),
+        (case_table(study, cases), "it needs an attack with a verdict"),
         (transfer_table(study, compared), "it needs at least two testbeds"),
         (agreement_table(study, compared), why_undefined(compared.agreement)),
         (difference_table(study, compared), shared),
         (alarm_table(study), alarms),
         (score_table(study), alarms),
         (localisation_table(study), "it needs attacks with known targets"),
+        (alignment_table(study), "it needs a list of attacks"),
         (printed_values_table(study), printed),
+        (printed_cases_table(study), printed),
+        (printed_agreement_table(study, compared), printed),
     )
     return (
         [table for table, _ in needs if table.n_rows],
@@ -532,6 +550,103 @@ def printed_values_table(study: PaperStudy) -> PaperTable:
     )
 
 
+PrintedCase = tuple[dict[str, str], Sequence[SegmentResult]]
+
+
+def printed_cases_table(study: PaperStudy) -> PaperTable:
+    """Return the paper's case table with the same segments of the study beside it.
+
+    The paper numbers processed segments from 0, in the order of time.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``testbed``, ``segment``, ``detectors``; for length, AUC,
+        coverage, SDR and D_eff ``_low`` and ``_high`` over the detectors of the line,
+        and ``_paper_low`` and ``_paper_high``, the printed values.
+    """
+
+    def records(testbed: str) -> Iterator[PrintedCase]:
+        attacks = examples_on(study, testbed)
+        for row in published("attack_cases"):
+            number = int(row["segment"])
+            if row["testbed"] != plant_of(testbed) or number >= len(attacks):
+                continue
+            mine = [
+                one.segment
+                for one in attacks[number]
+                if row["of"]
+                in ("median", space_of(one.runs), one.runs.detector.lower())
+            ]
+            if mine:
+                yield row, mine
+
+    def figure(name: str, how: Callable[[float], Phrase]) -> Iterator[Column[Any]]:
+        def ours(record: PrintedCase) -> TableCell:
+            values = known(record[1], name)
+            if not values:
+                return TableCell(values=(None, None), printed=phrases.UNKNOWN)
+            if record[0]["of"] == "median" and name != "length":
+                values = [float(np.median(values))]
+            return range_cell(values, how)
+
+        def paper(record: PrintedCase) -> TableCell:
+            row = record[0]
+            ends = [row.get(f"{name}_{end}") or row[name] for end in ENDS]
+            return range_cell([float(end) for end in ends], how)
+
+        head = {"d_eff": SYMBOLS["D_eff"], "length": LENGTH}.get(name, words(name))
+        yield Column(name, head, ours, "r", parts=ENDS)
+        emphasised = Phrase("paper", r"\emph{paper}")
+        yield Column(f"{name}_paper", emphasised, paper, "r", parts=ENDS)
+
+    columns: Columns[PrintedCase] = (
+        Column("segment", "Segment", lambda r: text_cell(r[0]["segment"])),
+        Column("detectors", "Detectors", lambda r: text_cell(r[0]["of"])),
+        *figure("length", phrases.whole),
+        *figure("auc", phrases.fixed),
+        *figure("coverage", partial(phrases.fixed, digits=2)),
+        *figure("sdr", phrases.powers),
+        *figure("d_eff", phrases.powers),
+    )
+    groups = _by_testbed(study, records)
+    return _table("attack_cases_beside_paper", columns, groups, length=LENGTH)
+
+
+def printed_agreement_table(study: PaperStudy, compared: Comparison) -> PaperTable:
+    """Return the correlations that the paper's finding 7 names, with the study's.
+
+    Returns
+    -------
+    PaperTable
+        Columns in CSV: ``testbed``, ``first``, ``second``, ``rho``, ``rho_paper``.
+    """
+
+    def records(testbed: str) -> Iterator[tuple[dict[str, str], float]]:
+        rhos = {
+            frozenset(study.name_of(label) for label in pair): row.rho
+            for pair, row in agreement_of(compared, testbed).items()
+        }
+        for row in published("agreement"):
+            rho = rhos.get(frozenset((row["first"], row["second"])))
+            if row["testbed"] == plant_of(testbed) and rho is not None:
+                yield row, rho
+
+    columns: Columns[tuple[dict[str, str], float]] = (
+        Column("first", "First", lambda r: text_cell(r[0]["first"])),
+        Column("second", "Second", lambda r: text_cell(r[0]["second"])),
+        _number("rho", RHO, lambda r: r[1], partial(phrases.fixed, digits=2)),
+        _number(
+            "rho_paper",
+            Phrase("paper", r"\emph{paper}"),
+            lambda r: float(r[0]["rho"]),
+            partial(phrases.fixed, digits=2),
+        ),
+    )
+    groups = _by_testbed(study, records)
+    return _table("agreement_beside_paper", columns, groups, wide=False, rho=RHO)
+
+
 # ---- across detectors and testbeds ---------------------------------------------------
 
 
@@ -866,8 +981,10 @@ def _with_floor(
 Line = tuple[ExampleCase, Sequence[Example]]
 
 
-def case_table(study: PaperStudy) -> PaperTable:
+def case_table(study: PaperStudy, asked: Sequence[str] = ()) -> PaperTable:
     """Return the values behind each case; no rows where no attack has a verdict.
+
+    Attacks that were asked for follow those chosen by rule.
 
     Questions without an example, and examples unlike the paper's, are named in the
     notes.
@@ -878,8 +995,8 @@ def case_table(study: PaperStudy) -> PaperTable:
         Columns in CSV: ``question``; ``attack_testbed`` and ``attack_id``;
         ``detectors``; ``length_low`` and ``length_high``, rows of the attack; ``auc``,
         ``coverage``, ``sdr`` and ``d_eff`` as in ``segments.csv``, medians over
-        detectors; ``verdict``, of all detectors together; ``confidence``, the lowest;
-        ``sentence``.
+        detectors with ``_low`` and ``_high``; ``verdict``, of all detectors together;
+        ``confidence``, the lowest; ``sentence``.
     """
     has_verdicts = any(s.verdict for r in study.runs for s in r.evaluation.segments)
     cases = choose_cases(study) if has_verdicts else ()
@@ -888,25 +1005,54 @@ def case_table(study: PaperStudy) -> PaperTable:
     unanswered = [case.question for case in cases if not case.lines]
     if unanswered:
         notes.append(words(f"No attack of this study answers: {' '.join(unanswered)}"))
+    cases = (*cases, *asked_cases(study, asked))
     lines = one_group((case, line) for case in cases for line in case.lines)
     columns = _case_columns(study)
     return _table("attack_cases", columns, lines, grouped_by=None, notes=tuple(notes))
 
 
+def alignment_table(study: PaperStudy) -> PaperTable:
+    """Return where each attack of a list lies in each detector.
+
+    Returns
+    -------
+    PaperTable
+        Grouped by testbed. Columns in CSV: ``attack``, and for each detector
+        ``_segment``, its id; ``_start`` and ``_stop``, rows; ``_state``: whole, in
+        parts, shortened, merged with others, or lost.
+    """
+    columns, groups = alignment_columns(study)
+    return _table("alignment", columns, groups)
+
+
+def known(segments: Sequence[SegmentResult], name: str) -> list[float]:
+    """Return a figure of some attacks, where it is defined."""
+    values = (getattr(segment, name) for segment in segments)
+    return [float(value) for value in values if value is not None]
+
+
 def _case_columns(study: PaperStudy) -> Columns[Line]:
     """Return the columns: the attack, its detectors, and medians over them."""
-    two_digits = partial(phrases.fixed, digits=2)
 
     def segments(row: Line) -> list[SegmentResult]:
         return [example.segment for example in row[1]]
 
-    def median(name: str) -> Callable[[Line], float | None]:
-        def get(row: Line) -> float | None:
-            values = [getattr(segment, name) for segment in segments(row)]
-            known = [value for value in values if value is not None]
-            return float(np.median(known)) if known else None
+    def over_detectors(
+        name: str, header: str | Phrase, how: Callable[[float | None], Phrase]
+    ) -> Column[Line]:
+        def get(row: Line) -> TableCell:
+            values = known(segments(row), name)
+            if not values:
+                return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
+            middle, low, high = float(np.median(values)), min(values), max(values)
+            shown = (
+                phrases.span(how(low), how(high)) if row[0].is_range else how(middle)
+            )
+            if name == "sdr" and not any(s.sdr_usable for s in segments(row)):
+                shown = phrases.UNKNOWN
+            return TableCell(values=(middle, low, high), printed=shown)
 
-        return get
+        return Column(name, header, get, "r", parts=RANGE)
 
     def attack(row: Line) -> TableCell:
         testbed, id = row[1][0].runs.testbed, row[1][0].segment.id
@@ -916,12 +1062,8 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         labels = [example.runs.label for example in row[1]]
         titles = names([study.detector_title(label) for label in labels])
         title = "all detectors (median)" if row[0].is_of_all else titles
+        title = "observation space (range)" if row[0].is_range else title
         return text_cell(names(labels), title)
-
-    def sdr(row: Line) -> TableCell:
-        value, is_usable = median("sdr")(row), any(s.sdr_usable for s in segments(row))
-        shown = phrases.powers(value if is_usable else None)
-        return TableCell(values=(value,), printed=shown)
 
     def least_sure(row: Line) -> float | None:
         known = [s.confidence for s in segments(row) if s.confidence is not None]
@@ -931,9 +1073,12 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         first = row[1][0]
         if len(row[1]) == 1:
             return text_cell(first.segment.sentence)
+        if any(s.verdict not in NO_EVIDENCE for s in segments(row)):
+            return text_cell(first.telemetry)
         nothing = "None of the repairs makes this attack stand out in these residuals."
         return text_cell(f"{nothing} {first.telemetry}")
 
+    two_digits = partial(phrases.fixed, digits=2)
     return (
         Column("question", "Question", lambda r: r[0].question, "p{2.1cm}"),
         Column(
@@ -943,10 +1088,10 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         _span(
             "length", LENGTH, lambda r: [s.length for s in segments(r)], phrases.whole
         ),
-        _number("auc", "AUC", median("auc"), phrases.fixed),
-        _number("coverage", words("p99 cov."), median("coverage"), two_digits),
-        Column("sdr", "SDR", sdr, "r"),
-        _number("d_eff", SYMBOLS["D_eff"], median("d_eff"), phrases.powers),
+        over_detectors("auc", "AUC", phrases.fixed),
+        over_detectors("coverage", words("p99 cov."), two_digits),
+        over_detectors("sdr", "SDR", phrases.powers),
+        over_detectors("d_eff", SYMBOLS["D_eff"], phrases.powers),
         Column(
             "verdict",
             "Verdict",

@@ -197,7 +197,7 @@ def notebook_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
     return RecordTable("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
 
 
-def _time(end: int) -> Callable[[AttackRecord], TableCell]:
+def iso_time(end: int) -> Callable[[AttackRecord], TableCell]:
     """Return how an end of an attack is written, in ISO 8601 with the zone's offset."""
 
     def get(attack: AttackRecord) -> TableCell:
@@ -240,8 +240,8 @@ SEGMENTS: Columns[AttackRecord] = (
         )
     ),
     Column("agrees_with_owners", get=field_cell("agrees_with_owners")),
-    Column("start_time", get=_time(0)),
-    Column("end_time", get=_time(1)),
+    Column("start_time", get=iso_time(0)),
+    Column("end_time", get=iso_time(1)),
 )
 
 

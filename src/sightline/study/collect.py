@@ -40,7 +40,8 @@ MANIFEST = "study.json"
 _CELL_FACTS = ("name", "testbed", "detector", "seed", "key")
 # What is written about all results together, besides tables/ and figures/.
 _OVER_ALL = (
-    f"{REPORT} summary.csv comparison.json findings.json findings.md methods.md "
+    f"{REPORT} summary.csv attacks.csv attacks-columns.csv comparison.json "
+    "findings.json findings.md methods.md "
     "references.bib preview.tex"
 ).split()
 
@@ -178,7 +179,9 @@ def gather_study(
     results = read_results([out / name for name in study.done])
     compared = compare(results, primary=plan.primary, progress=progress)
     progress(Step(StepKind.WRITING, detail="tables and figures"))
-    written = write_up(results, out, overwrite=True, comparison=compared)
+    written = write_up(
+        results, out, overwrite=True, comparison=compared, cases=plan.cases
+    )
     progress(Step(StepKind.WRITING, detail="the report"))
     write_report(
         results, out / REPORT, title=plan.title, figures=True, comparison=compared
@@ -283,7 +286,7 @@ def _manifest(
             key: value
             for key, value in (asdict(plan) | {"testbeds": choices}).items()
             # How long one was ready to wait says nothing about a result.
-            if key != "cell_timeout_s"
+            if key != "cell_timeout_s" and (value or key != "only")
         },
         "testbeds": {label: asdict(testbed) for label, testbed in testbeds.items()},
         "cells": [

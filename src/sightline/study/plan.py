@@ -35,7 +35,7 @@ from sightline.testbeds import (
     open_testbed,
     simulator,
 )
-from sightline.text import did_you_mean
+from sightline.text import did_you_mean, names
 
 # Parameters of `open_testbed` that a plan cannot set.
 _NOT_OPTIONS = {"name", "progress", "simulation"}
@@ -188,6 +188,12 @@ class StudyPlan:
         The same for all streams.
     primary : str
         The figure that the detectors are judged by, named before the study runs.
+    cases : tuple of str
+        Attacks that the table ``attack_cases`` shows besides those chosen by rule, such
+        as ``"swat:3"``. They change no result.
+    only : tuple of str
+        Pairs of a testbed and a detector, such as ``"swat:geco"``, to which the plan is
+        restricted; all if empty.
     cell_timeout_s : float, optional
         Seconds after which a cell is ended and counts as failed; None for no limit. It
         changes no result, so it is no part of any key.
@@ -209,7 +215,61 @@ class StudyPlan:
     detectors: tuple[DetectorChoice, ...] = ()
     evaluation: EvaluationChoice = field(default_factory=EvaluationChoice)
     primary: str = PRIMARY
+    cases: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
     cell_timeout_s: float | None = None
+
+    def restricted_to(self, only: Sequence[str]) -> "StudyPlan":
+        """Return the plan with some pairs of a testbed and a detector alone.
+
+        Parameters
+        ----------
+        only : sequence of str
+            ``testbed:detector`` by their labels; ``testbed:`` and ``:detector`` stand
+            for all pairs of one.
+
+        Raises
+        ------
+        StreamError
+            If nothing is left, or a pair names what the plan does not have.
+        """
+        every = [
+            (testbed.label, detector.label)
+            for testbed in self.testbeds
+            for detector in self.detectors
+        ]
+        kept: set[tuple[str, str]] = set()
+        for text in only:
+            testbed, colon, detector = text.partition(":")
+            chosen = {
+                pair
+                for pair in every
+                if colon and testbed in ("", pair[0]) and detector in ("", pair[1])
+            }
+            if not chosen:
+                raise StreamError(
+                    f"--only {text}: must be TESTBED:DETECTOR of this plan; testbeds: "
+                    f"{names([t.label for t in self.testbeds])}; detectors: "
+                    f"{names([d.label for d in self.detectors])}."
+                )
+            kept |= chosen
+        on, by = ({pair[k] for pair in kept} for k in (0, 1))
+        return replace(
+            self,
+            testbeds=tuple(t for t in self.testbeds if t.label in on),
+            detectors=tuple(d for d in self.detectors if d.label in by),
+            only=tuple(f"{t}:{d}" for t, d in every if (t, d) in kept),
+        )
+
+    @property
+    def pairs(self) -> list[tuple["TestbedChoice", "DetectorChoice"]]:
+        """Which detector runs on which testbed, testbed by testbed."""
+        return [
+            (testbed, detector)
+            for testbed in self.testbeds
+            for detector in self.detectors
+            if not self.only or f"{testbed.label}:{detector.label}" in self.only
+        ]
 
     def by_protocol(self, protocol: Protocol) -> "StudyPlan":
         """Return the same plan by another protocol."""
@@ -295,8 +355,8 @@ def plan_of(
     ----------
     values : mapping
         As `tomllib` reads them: ``title``, ``seeds``, ``budget``, ``protocol``,
-        ``primary``, ``cell_timeout_s``, and the tables ``testbeds``, ``detectors``
-        (both by label) and ``evaluation``.
+        ``primary``, ``cases``, ``cell_timeout_s``, and the tables ``testbeds``,
+        ``detectors`` (both by label) and ``evaluation``.
     place : str
         Where the values come from, for error messages.
     folder : Path
@@ -323,7 +383,8 @@ def plan_of(
     sightline.errors.StreamError: the plan: [detectors.gdn]: has no 'epoch'; \
 did you mean 'epochs'?
     """
-    known = [*(f.name for f in fields(StudyPlan)), "budget", "protocol"]
+    known = [f.name for f in fields(StudyPlan) if f.name != "only"]
+    known += ["budget", "protocol"]
     refuse_unknown_keys(values, known, place)
     testbeds = {
         label: _testbed(label, table, at, folder)
@@ -351,6 +412,9 @@ did you mean 'epochs'?
         if len(set(seeds)) < len(seeds):
             raise StreamError(f"`seeds` must be {_DIFFERENT}; got {seed!r}.")
         primary = checked_primary(str(values.get("primary", PRIMARY)))
+        cases: tuple[str, ...] = checked_value(
+            "cases", list(values.get("cases", ())), tuple[str, ...]
+        )
         timeout = values.get("cell_timeout_s")
         if timeout is not None:
             timeout = checked_value("cell_timeout_s", timeout, _Timeout)
@@ -361,6 +425,7 @@ did you mean 'epochs'?
         detectors=tuple(detectors),
         evaluation=_checked(EvaluationChoice, evaluation, at),
         primary=primary,
+        cases=cases,
         cell_timeout_s=timeout,
     )
 
@@ -569,11 +634,7 @@ def explain(plan: StudyPlan) -> tuple[ExplainedPair, ...]:
     >>> [str(one.origin) for one in pair.settings if one.name == "trim_s"]
     ['authors']
     """
-    return tuple(
-        _pair(plan, testbed, detector)
-        for testbed in plan.testbeds
-        for detector in plan.detectors
-    )
+    return tuple(_pair(plan, testbed, detector) for testbed, detector in plan.pairs)
 
 
 def plant_name(choice: TestbedChoice) -> str:
@@ -697,10 +758,9 @@ def _stated(
 def check_rows(plan: StudyPlan) -> list[str]:
     """Return for each contradiction between testbeds and detectors what is wrong."""
     problems = []
-    for testbed in plan.testbeds:
-        for detector in plan.detectors:
-            try:
-                _pair(plan, testbed, detector)
-            except StreamError as error:
-                problems.append(str(error))
+    for testbed, detector in plan.pairs:
+        try:
+            _pair(plan, testbed, detector)
+        except StreamError as error:
+            problems.append(str(error))
     return problems

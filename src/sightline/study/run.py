@@ -258,11 +258,9 @@ def cells_of(plan: StudyPlan, testbeds: Mapping[str, RecordedTestbed]) -> list[C
             f"Two pairs of a testbed and a detector would be called {twice!r}: give "
             "one of them another label."
         )
-    choices = {choice.label: choice for choice in plan.testbeds}
     return [
-        _cell(plan, choices[label], recorded, detector, seed)
-        for label, recorded in testbeds.items()
-        for detector in plan.detectors
+        _cell(plan, testbed, testbeds[testbed.label], detector, seed)
+        for testbed, detector in plan.pairs
         for seed in plan.seeds
     ]
 
@@ -318,7 +316,6 @@ def names_of(plan: StudyPlan) -> list[str]:
     """Return the names of the cells of a plan, in their order."""
     return [
         cell_name(testbed.label, detector.label, seed)
-        for testbed in plan.testbeds
-        for detector in plan.detectors
+        for testbed, detector in plan.pairs
         for seed in plan.seeds
     ]
