@@ -162,12 +162,12 @@ def test_a_plan_is_restricted_to_pairs():
     )
     only = plan.restricted_to(["waterworks:pca", ":mean"])
     assert names_of(only) == [
-        "waterworks-pca-0",
-        "waterworks-pca-1",
-        "waterworks-mean-0",
-        "waterworks-mean-1",
-        "tep-mean-0",
-        "tep-mean-1",
+        "waterworks-pca-seed0",
+        "waterworks-pca-seed1",
+        "waterworks-mean-seed0",
+        "waterworks-mean-seed1",
+        "tep-mean-seed0",
+        "tep-mean-seed1",
     ]
     assert [d.label for d in only.detectors] == ["pca", "mean"]
     assert names_of(plan.restricted_to(["tep:"])) == [

@@ -1,5 +1,6 @@
 """Studies from plan to results: finished, failed, killed, shared."""
 
+import csv
 import json
 import os
 import random
@@ -105,6 +106,30 @@ def test_where_all_fail_nothing_of_before_is_left(finished, tmp_path):
 
 
 @pytest.mark.usefixtures("quick_studies")
+def test_costs_of_each_cell_are_measured_and_kept_beside_its_stream(finished):
+    lines = (finished / "tables/costs.csv").read_text().splitlines()
+    (row,) = csv.DictReader(lines)
+    assert (row["testbed"], row["detector"], row["seed"]) == ("one", "pca", "0")
+    assert 0 < float(row["train_cpu_s"]) < 60
+    assert 0 < float(row["score_cpu_s"]) < 60
+    (saved,) = (finished / "detectors").glob("*.npz")
+    with np.load(saved) as arrays:
+        kept = sum(a.size for a in arrays.values() if a.dtype.kind in "fiu")
+    assert int(row["n_numbers"]) == kept > 100
+    if sys.platform == "linux":
+        assert 20 < float(row["peak_mib"]) < 20_000
+    assert "Training, CPU s" in (finished / "tables/costs.md").read_text()
+
+
+def test_a_study_gives_its_costs_as_a_frame(finished):
+    with quick_studies():
+        study = run_study(small_plan({"pca": {}}), finished)
+    for library in ("polars", "pandas"):
+        frame = study.cost_frame(library)
+        assert list(frame["detector"]) == ["pca"]
+        assert frame["train_cpu_s"][0] > 0
+
+
 def test_a_guard_is_told_by_the_name_of_a_result(finished, tmp_path):
     plan = small_plan({"pca": {}}, guard=2)
     shutil.copytree(finished / "cache", tmp_path / "out/cache")

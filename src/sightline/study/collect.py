@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,6 +25,7 @@ from sightline.report import write_report
 from sightline.report.entries import entries_of
 from sightline.report.overview import glance
 from sightline.show.rules import GlanceRow
+from sightline.show.table import to_frame
 from sightline.storage import (
     gather_results,
     read_results,
@@ -31,6 +33,7 @@ from sightline.storage import (
     write_stream,
 )
 from sightline.study.cell import Cache, Cell, CellOutcome, RecordedTestbed
+from sightline.study.costs import COSTS, CostRow, cost_table, read_cost
 from sightline.study.execute_cell import with_labels_of
 from sightline.study.plan import StudyPlan
 
@@ -68,6 +71,8 @@ class Study:
         What could not be compared, which tables and figures were skipped, and why.
     skipped : tuple of str
         Those of `notices` that are about a skipped table or figure.
+    costs : tuple of (Cell, CellCost)
+        What each cell cost: the table ``costs``.
     at_a_glance : tuple of GlanceRow
         For each detector on each testbed what each alarm rule detected, and what to
         check first; of the first seed, as in the report.
@@ -81,7 +86,12 @@ class Study:
     findings: tuple[PaperFinding, ...] = ()
     notices: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
+    costs: tuple[CostRow, ...] = ()
     at_a_glance: tuple[GlanceRow, ...] = ()
+
+    def cost_frame(self, library: str = "polars") -> Any:
+        """Return what each cell cost as a frame of polars or pandas."""
+        return to_frame(COSTS, self.costs, library)
 
 
 def check_folder(names: Sequence[str], out: Path, *, overwrite: bool) -> None:
@@ -179,9 +189,11 @@ def gather_study(
     results = read_results([out / name for name in study.done])
     compared = compare(results, primary=plan.primary, progress=progress)
     progress(Step(StepKind.WRITING, detail="tables and figures"))
+    costs = [(cell, cost) for cell in done if (cost := read_cost(cell, cache))]
     written = write_up(
         results, out, overwrite=True, comparison=compared, cases=plan.cases
     )
+    _write_costs(costs, out)
     progress(Step(StepKind.WRITING, detail="the report"))
     write_report(
         results, out / REPORT, title=plan.title, figures=True, comparison=compared
@@ -199,8 +211,27 @@ def gather_study(
         findings=written.findings,
         notices=(*dict.fromkeys(protocol), *compared.notices, *written.notices),
         skipped=written.skipped,
+        costs=tuple(costs),
         at_a_glance=tuple(glance(entries_of(results))),
     )
+
+
+def _write_costs(costs: Sequence[CostRow], out: Path) -> None:
+    """Write the table of costs; without any, remove that of an earlier run."""
+    table = cost_table(costs)
+    texts = {
+        "csv": table.to_csv,
+        "md": table.to_markdown,
+        "tex": table.to_latex,
+    }
+    for kind, text in texts.items():
+        path = out / "tables" / f"costs.{kind}"
+        if costs:
+            with staged_file(path) as partial:
+                partial.write_text(text(), encoding="utf-8", errors="backslashreplace")
+        else:
+            with writing(path):
+                path.unlink(missing_ok=True)
 
 
 def _remove_stale_spots(out: Path, cells: Sequence[Cell]) -> None:

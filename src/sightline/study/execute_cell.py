@@ -35,6 +35,7 @@ from uuid import uuid4
 
 import msgspec
 
+from sightline.audit.record import Audit
 from sightline.cluster import Cluster
 from sightline.data.record_parts import parts_of
 from sightline.data.recording import Recording
@@ -51,6 +52,7 @@ from sightline.parallel import n_cores, threads
 from sightline.progress import Progress, Step, StepKind
 from sightline.storage import read_stream, write_results, write_stream
 from sightline.study.cell import Board, Cache, Cell, CellOutcome
+from sightline.study.costs import CellCost, cpu_seconds, forget_peak, write_cost
 from sightline.study.plan import refuse_unknown_keys
 from sightline.text import duration
 
@@ -88,7 +90,10 @@ def run_cell(cell: Cell, cache: Cache, progress: Progress) -> None:
     with threadpool_limits(limits=1), threads(1), lock:
         if not cache.stream(cell).exists():
             with cache.new_cell(cell) as folder:
-                stream = _train_and_export(cell, cache, folder, progress)
+                forget_peak()
+                cost = CellCost(train_cpu_s=0.0)
+                stream = _train_and_export(cell, cache, folder, progress, cost)
+                write_cost(cost, folder)
                 write_stream(stream, folder / "stream.npz")
         if not cache.result(cell).exists():
             # Read from the file, so that evaluating the file again gives the same.
@@ -111,9 +116,12 @@ def with_labels_of(stream: ResidualStream, cell: Cell) -> ResidualStream:
 
 
 def _train_and_export(
-    cell: Cell, cache: Cache, folder: Path, progress: Progress
+    cell: Cell, cache: Cache, folder: Path, progress: Progress, cost: CellCost
 ) -> ResidualStream:
-    """Train the detector of a cell, save it in `folder`, and return its stream."""
+    """Train the detector of a cell, save it in `folder`, and return its stream.
+
+    What it costs is added to `cost`.
+    """
     _check_version(cell)
     train, test = cache.recordings(cell.content)
     audit = cache.audit(cell.content)
@@ -125,26 +133,25 @@ def _train_and_export(
             cell.kind, cell.preset, cell.plant, cell.seed, cell.settings
         )
         is_ours = isinstance(detector, LearnedDetector)
-        if is_ours:
-            work = cache.work(cell)
-            work.mkdir(parents=True, exist_ok=True)
-            detector.fit(train, progress=progress, checkpoint=work / f"{name}.npz")
-        else:
-            progress(Step(StepKind.TRAINING))
-            detector.fit(train)
+        checkpoint = cache.work(cell) / f"{name}.npz"
+        is_resumed = checkpoint.exists()
+        with cpu_seconds() as training:
+            if is_ours:
+                checkpoint.parent.mkdir(parents=True, exist_ok=True)
+                detector.fit(train, progress=progress, checkpoint=checkpoint)
+            else:
+                progress(Step(StepKind.TRAINING))
+                detector.fit(train)
         if is_ours and is_saved:
             detector.save(folder / "detector.npz")
-        return export_stream(
-            detector,
-            train,
-            test,
-            testbed=cell.testbed,
-            telemetry=cell.evaluation.telemetry,
-            rule=cell.rule,
-            preset=cell.preset if is_ours else "export",
-            audit=audit,
-            progress=progress,
-        )
+        with cpu_seconds() as scoring:
+            stream = _exported(detector, train, test, cell, audit, progress)
+        cost.score_cpu_s += scoring[0]
+        if is_resumed:
+            cost.train_cpu_s = None
+        elif cost.train_cpu_s is not None:
+            cost.train_cpu_s += training[0]
+        return stream
 
     if test.parts == 1:
         stream = exported(train, test, name="checkpoint", is_saved=True)
@@ -168,6 +175,28 @@ def _train_and_export(
     if truth := cache.truth(cell.content):
         origin[TRUTH_KEY] = msgspec.to_builtins(truth)
     return with_labels_of(stream.replace(meta=dict(stream.meta) | origin), cell)
+
+
+def _exported(
+    detector: Any,
+    train: Recording,
+    test: Recording,
+    cell: Cell,
+    audit: Audit,
+    progress: Progress,
+) -> ResidualStream:
+    """Return the stream of a trained detector, with what the cell asks for."""
+    return export_stream(
+        detector,
+        train,
+        test,
+        testbed=cell.testbed,
+        telemetry=cell.evaluation.telemetry,
+        rule=cell.rule,
+        preset=cell.preset if isinstance(detector, LearnedDetector) else "export",
+        audit=audit,
+        progress=progress,
+    )
 
 
 def _check_version(cell: Cell) -> None:
