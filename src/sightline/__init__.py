@@ -44,6 +44,7 @@ _HOMES = {
     "rules": "Budget QuantileRule Rule",
     "rules.commission": "commission",
     "rules.episodes": "find_episodes",
+    "show.score_report": "score_report",
     "storage": "read_evaluation read_results read_rule read_stream read_tables "
     "write_results write_rule write_stream",
     "storage.companions": "write_review_list",

@@ -38,6 +38,7 @@ from sightline.report import write_report
 from sightline.rules import Budget, QuantileRule, Rule
 from sightline.rules.commission import commission
 from sightline.rules.episodes import find_episodes
+from sightline.show.score_report import score_report
 from sightline.storage import (
     read_evaluation,
     read_results,
@@ -106,6 +107,7 @@ __all__ = [
     "read_stream",
     "read_tables",
     "run_study",
+    "score_report",
     "watch_folder",
     "write_report",
     "write_results",

@@ -63,6 +63,21 @@ _Score = Annotated[
     str | None,
     Option(metavar="COLUMN|FILE", help="Your own score, in the same way."),
 ]
+_Scores = Annotated[
+    Path | None,
+    Option(
+        metavar="FILE|DIR",
+        help="Scores of --test without --train: one file, or a folder with one for "
+        "each detector (DETECTOR/NAME OF TEST.npy, as TSB-AD keeps them).",
+    ),
+]
+_ReferenceRows = Annotated[
+    int | None,
+    Option(
+        min=1,
+        help="Without --train: how many first rows of test are the reference.",
+    ),
+]
 _AlarmLog = Annotated[
     Path | None,
     Option(help="Your own alarms as a list: start, end, tag, text."),
@@ -153,6 +168,8 @@ def evaluate_command(
     time_format: _TimeFormat = None,
     alarms: _Alarms = None,
     score: _Score = None,
+    scores: _Scores = None,
+    reference_rows: _ReferenceRows = None,
     alarm_log: _AlarmLog = None,
     attribution: _Attribution = None,
     attacks: _Attacks = None,
@@ -189,6 +206,8 @@ def evaluate_command(
       sightline evaluate gdn.npz --attacks attacks.csv --alarm-log alarms.csv
       sightline evaluate --train train.csv --test test.csv --label attack
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
+      sightline evaluate --test scores.csv --score score --label attack
+      sightline evaluate --test series.csv --label Label --scores scores/
     """
     own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
     tables = {
@@ -197,6 +216,10 @@ def evaluate_command(
     }
     lists = {"attacks": attacks, "time_format": time_format}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
+    if (scores or reference_rows) and (train is not None or test is None):
+        raise BadParameter(
+            "--scores and --reference-rows go with --test, without --train."
+        )
     with door(debug=debug, writes=[out]):
         from sightline.cli.summary import summary
         from sightline.evaluation.pipeline import evaluate
@@ -211,7 +234,10 @@ def evaluate_command(
         )
 
         chosen = protocol_named(protocol)
-        if train is not None and test is not None:
+        if train is None and test is not None:
+            single = own | lists | {k: v for k, v in tables.items() if v is not None}
+            sources = _score_sources(test, scores, reference_rows, single)
+        elif train is not None and test is not None:
             known: dict[str, Any] = own | lists
             known |= {k: v for k, v in tables.items() if v is not None}
             read = partial(read_tables, train, test, **known)
@@ -273,9 +299,10 @@ def _check_usage(
     tables: Mapping[str, object],
 ) -> None:
     """Refuse options that do not go together, in one sentence."""
-    if (train is None) != (test is None) or bool(streams) == (train is not None):
+    if bool(streams) == (test is not None) or (train is not None and test is None):
         raise BadParameter(
-            "give either streams, or one table with --train and one with --test."
+            "give either streams, or one table with --train and one with --test (of "
+            "a score alone --test without --train)."
         )
     given = [_option(name) for name, value in tables.items() if value is not None]
     if streams and given:
@@ -318,6 +345,41 @@ def _sources(
                 "overwrite the other: rename one of them."
             )
         sources[name] = StreamSource(str(path), partial(read, path))
+    return sources
+
+
+def _score_sources(
+    test: Path,
+    scores: Path | None,
+    reference_rows: int | None,
+    options: Mapping[str, Any],
+) -> dict[str, StreamSource]:
+    """Return how to read each score of a table without training data, by name."""
+    from sightline.storage.scores import read_scores, score_files
+
+    known: dict[str, Any] = dict(options) | {"reference_rows": reference_rows}
+    if known.get("telemetry_train") or known.get("telemetry_test"):
+        raise BadParameter("without --train the telemetry is the table's own columns.")
+    known["ignore"] = tuple(known.pop("ignore", None) or ())
+    name = known.pop("name", None)
+    if scores is None:
+        read = partial(read_scores, test, name=name or test.stem, **known)
+        return {name or test.stem: StreamSource(str(test), read)}
+    if known.get("score") is not None:
+        raise BadParameter("give the score with --score or with --scores.")
+    found = score_files(scores, test)
+    sources = {}
+    for detector, path in found.items():
+        title = f"{name or test.stem}-{detector}"
+        read = partial(
+            read_scores,
+            test,
+            name=title,
+            detector=detector,
+            testbed=name or test.stem,
+            **known | {"score": path},
+        )
+        sources[title] = StreamSource(f"{test}, {path}", read)
     return sources
 
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.data.arrays import Floats, Ints
+from sightline.data.scores import REFERENCE_KEY
 from sightline.evaluation.result import ChartData, Evaluation, Protocol, SegmentResult
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER, Kind
@@ -73,6 +74,8 @@ class DetectorRuns:
         notes = [f"guard {self.guard}"] if self.guard else []
         if self.protocol is not Protocol.SIGHTLINE:
             notes.append(f"protocol {self.protocol}")
+        if self.evaluation.provenance.meta.get(REFERENCE_KEY):
+            notes.append("reference from test")
         return f"{self.detector} ({', '.join(notes)})" if notes else self.detector
 
     @property

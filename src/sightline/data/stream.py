@@ -406,7 +406,8 @@ def stream_given(
     stream : ResidualStream, optional
         Returned as it is; nothing else may then be given.
     train, test : array or frame, optional
-        In its place, the residuals.
+        In its place, the residuals. One score may come without `train`: the first part
+        of `test` is then its reference (`sightline.data.scores`).
     labels : array, or str, optional
         Of the test rows; of a frame also the name of the column that holds them.
     known : mapping
@@ -436,6 +437,8 @@ def stream_given(
     tables = {"train": train, "test": test, "labels": labels} | known
     given = [name for name, value in tables.items() if value is not None]
     names_known = [field.name for field in fields(ResidualStream)]
+    if train is None and stream is None:
+        names_known.append("reference_rows")
     for name in given:
         if name not in (*names_known, "time", "ignore"):
             raise StreamError(
@@ -449,13 +452,14 @@ def stream_given(
                 f"stream.replace({given[0]}=...)."
             )
         return stream
-    if train is None or test is None:
-        missing = "train" if train is None else "test"
+    if test is None:
         raise StreamError(
-            f"`{missing}` is missing: evaluate needs a ResidualStream, or residuals of "
+            "`test` is missing: evaluate needs a ResidualStream, or residuals of "
             "attack-free training data and of the test, as in evaluate(train=..., "
             "test=..., labels=...)."
         )
+    if train is None:
+        return _of_score_alone(test, labels, known)
     known.setdefault("name", known.get("detector") or "stream")
     if {"time", "ignore"} & known.keys() or isinstance(labels, str):
         if "channels" in known:
@@ -468,6 +472,23 @@ def stream_given(
             return ResidualStream.from_tables(train, test, label=labels, **known)
         return ResidualStream.from_tables(train, test, **known).replace(labels=labels)
     return ResidualStream(train, test, labels, **known)  # type: ignore[arg-type]
+
+
+def _of_score_alone(
+    test: object, labels: object, known: dict[str, Any]
+) -> ResidualStream:
+    """Return the stream of one score without training data; refuse more channels."""
+    from sightline.data.scores import stream_of_scores
+
+    shape = np.asarray(test).shape
+    if len(shape) != 1 and shape[1:] != (1,):
+        raise StreamError(
+            "`train` is missing: without it `test` must be one score for each row; got "
+            f"shape {shape}. Give residuals of attack-free training data, as in "
+            "evaluate(train=..., test=..., labels=...)."
+        )
+    known.setdefault("name", known.get("detector") or "score")
+    return stream_of_scores(test, labels, **known)
 
 
 def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
@@ -507,11 +528,11 @@ def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, in
         dropped[name] = int((~keep).sum())
         changes[name] = KeptRows(rows, keep)
         if name != "calibration":
-            changes |= _kept_with(stream, name, keep)
+            changes |= kept_with(stream, name, keep)
     return (stream.replace(**changes) if changes else stream), dropped
 
 
-def _kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]:
+def kept_with(stream: ResidualStream, part: str, keep: Bools) -> dict[str, Any]:
     """Return what goes with the rows of train or test, for those that are kept.
 
     An attack of which no row is left is removed, and a notice names it.

@@ -96,7 +96,8 @@ def evaluate(
         arguments.
     train, test : array or frame of shape (n_rows, p), optional
         Residuals of attack-free training data and of the test recording, in place of a
-        stream.
+        stream. One score may come without `train`: then the first rows of `test`, up to
+        the first attack, are its reference, and ``reference_rows`` says how many.
     labels : array of shape (n_test,) or str, optional
         1 attack, 0 normal, -1 ignore; or the column of the frame `test` that holds
         them.
