@@ -25,6 +25,7 @@ from sightline.cli.rules import (
     commission_command,
     recommission_command,
 )
+from sightline.cli.sensitivity import sensitivity_command
 from sightline.cli.start import start_command
 from sightline.cli.study import demo_command, run_command, study_command
 from sightline.cli.watch import alarm_command, answer_command, watch_command
@@ -69,6 +70,7 @@ app.command("demo", cls=Command)(demo_command)
 app.command("evaluate", cls=Command)(evaluate_command)
 app.command("report", cls=Command)(report_command)
 app.command("compare", cls=Command)(compare_command)
+app.command("sensitivity", cls=Command)(sensitivity_command)
 app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
 app.command("recommission", cls=Command)(recommission_command)

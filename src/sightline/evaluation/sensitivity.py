@@ -1,0 +1,325 @@
+"""How much headline figures depend on choices that a paper rarely states.
+
+Each choice is changed alone, but estimator and units together, as units matter only
+where an estimator shrinks. Without intervals, judgement and rules a setting is one pass
+over the rows.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+
+from sightline.data.arrays import Floats, Residuals
+from sightline.data.row_tables import CutRows, OverRows, Rows, read_on_grid
+from sightline.data.stream import ResidualStream
+from sightline.energy.reference import ESTIMATORS
+from sightline.errors import MissingExtraError, StreamError
+from sightline.evaluation.pipeline import evaluate
+from sightline.evaluation.result import Protocol
+from sightline.figures import FIGURES, Better, Figure
+from sightline.progress import Progress, Step, StepKind, silent
+
+GUARDS_S: Final = (30, 60, 120)
+SLOPS_S: Final = (0, 30, 120)
+HEADLINES: Final = (
+    Figure.ROC_AUC,
+    Figure.PAUC_1,
+    Figure.AVERAGE_PRECISION,
+    Figure.MEAN_SEGMENT_AUC,
+    Figure.P_FULL,
+    Figure.F1,
+    Figure.RECALL,
+    Figure.HITS,
+    Figure.FALSE_ALARM_RATE,
+    Figure.D_DRIFT_ROBUST,
+    Figure.COMPACTNESS,
+)
+
+
+@dataclass(frozen=True)
+class _DividedRows(OverRows):
+    """Rows with each channel divided by a number."""
+
+    rows: Rows
+    by: Floats
+
+    def chunks(self) -> Iterator[Residuals]:
+        """Yield the divided rows of each chunk."""
+        for chunk in self.rows.chunks():
+            yield np.asarray(chunk / self.by)
+
+    def between(self, first: int, stop: int) -> "_DividedRows":
+        """Return the rows [first, stop)."""
+        return _DividedRows(cast(CutRows, self.rows).between(first, stop), self.by)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One way to evaluate a stream.
+
+    Parameters
+    ----------
+    choice, value : str
+        What is changed, and to what; "default" for all as by default.
+    options : mapping
+        Arguments of `evaluate`.
+    is_standardised : bool
+        Whether each channel is divided by its spread in train.
+    """
+
+    choice: str
+    value: str
+    options: Mapping[str, Any]
+    is_standardised: bool = False
+
+    @property
+    def name(self) -> str:
+        """How it is called in tables."""
+        has_own_name = self.choice in ("default", "reference")
+        return self.value if has_own_name else f"{self.choice} {self.value}"
+
+
+def settings_for(step_s: float | None) -> list[Setting]:
+    """Return the settings that are tried; guards need seconds a row."""
+    found = [Setting(choice="default", value="default", options={})]
+    for estimator in ESTIMATORS:
+        for units in ("raw", "standardised"):
+            if (estimator, units) != (ESTIMATORS[0], "raw"):
+                found.append(
+                    Setting(
+                        choice="reference",
+                        value=f"{estimator}, {units}",
+                        options={"estimator": estimator},
+                        is_standardised=units == "standardised",
+                    )
+                )
+    if step_s is not None:
+        found += [
+            Setting(
+                choice="guard", value=f"{s} s", options={"guard": round(s / step_s)}
+            )
+            for s in GUARDS_S
+            if round(s / step_s) > 0
+        ]
+        found += [
+            Setting(choice="label slop", value=f"{s} s", options={"label_slop_s": s})
+            for s in SLOPS_S
+        ]
+    paper = {"protocol": Protocol.PAPER}
+    return [*found, Setting(choice="protocol", value="paper", options=paper)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tried:
+    """The headline figures of one stream by one setting.
+
+    Parameters
+    ----------
+    stream : str
+        Name of the stream.
+    setting : Setting
+        How it was evaluated.
+    figures : mapping of str to float, optional
+        By key; None where a figure is undefined.
+    """
+
+    stream: str
+    setting: Setting
+    figures: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureRange:
+    """How far one figure of one stream moves.
+
+    Parameters
+    ----------
+    stream, figure : str
+        Whose, and which.
+    default : float, optional
+        By default.
+    low, high : float
+        Over all settings.
+    low_by, high_by : str
+        The setting of each.
+    """
+
+    stream: str
+    figure: str
+    default: float | None
+    low: float
+    high: float
+    low_by: str
+    high_by: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity:
+    """What `sensitivity` found.
+
+    Parameters
+    ----------
+    tried : tuple of Tried
+        Every stream by every setting.
+    notices : tuple of str
+        Settings that could not be tried, and why.
+    """
+
+    tried: tuple[Tried, ...]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def ranges(self) -> list[FigureRange]:
+        """The range of each figure of each stream, figure by figure."""
+        found = []
+        for figure in HEADLINES:
+            for stream in dict.fromkeys(one.stream for one in self.tried):
+                values = {
+                    one.setting.name: value
+                    for one in self.tried
+                    if one.stream == stream
+                    and (value := one.figures[figure]) is not None
+                }
+                if not values:
+                    continue
+                low, high = (min, max)
+                low_by = low(values, key=lambda name: values[name])
+                high_by = high(values, key=lambda name: values[name])
+                found.append(
+                    FigureRange(
+                        stream=stream,
+                        figure=figure,
+                        default=values.get("default"),
+                        low=values[low_by],
+                        high=values[high_by],
+                        low_by=low_by,
+                        high_by=high_by,
+                    )
+                )
+        return found
+
+    def ranking(self, figure: str, setting: str) -> tuple[str, ...]:
+        """Return the streams by a figure under a setting, the best first."""
+        better = FIGURES[figure].better
+        values = {
+            one.stream: value
+            for one in self.tried
+            if one.setting.name == setting
+            and (value := one.figures[figure]) is not None
+        }
+        order: Callable[[str], float] = {
+            Better.HIGHER: lambda name: -values[name],
+            Better.LOWER: lambda name: values[name],
+        }.get(better, lambda name: abs(values[name]))
+        return tuple(sorted(values, key=order))
+
+    @property
+    def changed_rankings(self) -> dict[str, tuple[str, ...]]:
+        """The settings under which streams rank otherwise than by default, by figure.
+
+        Of figures that are neither good nor bad nothing is said.
+        """
+        settings = list(dict.fromkeys(one.setting.name for one in self.tried))
+        return {
+            figure: changed
+            for figure in HEADLINES
+            if FIGURES[figure].better is not Better.NEITHER
+            and (
+                changed := tuple(
+                    name
+                    for name in settings
+                    if self.ranking(figure, name) != self.ranking(figure, "default")
+                )
+            )
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values, for JSON."""
+        return {
+            "ranges": [vars(one) for one in self.ranges],
+            "changed_rankings": {k: list(v) for k, v in self.changed_rankings.items()},
+            "tried": [
+                {
+                    "stream": one.stream,
+                    "setting": one.setting.name,
+                    **{str(key): value for key, value in one.figures.items()},
+                }
+                for one in self.tried
+            ],
+            "notices": list(self.notices),
+        }
+
+
+def sensitivity(
+    streams: Sequence[ResidualStream], progress: Progress = silent
+) -> Sensitivity:
+    """Evaluate streams under many settings, and return how figures and ranks move.
+
+    Parameters
+    ----------
+    streams : sequence of ResidualStream
+        Of one recording, if their rankings are to mean something.
+    progress : callable, optional
+        Called with a `Step` before each setting.
+
+    Raises
+    ------
+    StreamError
+        If two streams have the same name, or one cannot be evaluated by default.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> train, test = rng.normal(size=(500, 3)), rng.normal(size=(300, 3))
+    >>> labels = np.zeros(300, int)
+    >>> labels[100:120] = 1
+    >>> test[100:120, 0] += 4.0
+    >>> found = sensitivity([ResidualStream(train, test, labels, name="mine")])
+    >>> [one.figure for one in found.ranges][:2]
+    ['roc_auc', 'pauc_1']
+    """
+    names = [stream.name for stream in streams]
+    if len(set(names)) < len(names):
+        raise StreamError(
+            f"Two streams are called the same ({', '.join(names)}): rename one."
+        )
+    tried, notices = [], []
+    plans = [(s, one) for s in streams for one in settings_for(s.step_s)]
+    for k, (stream, setting) in enumerate(plans):
+        progress(Step(StepKind.SCORING, k, len(plans), setting.name))
+        try:
+            given = _standardised(stream) if setting.is_standardised else stream
+            found = evaluate(
+                given,
+                intervals=False,
+                diagnosis=False,
+                metrics="none",
+                budget=None,
+                **setting.options,
+            )
+        except (StreamError, MissingExtraError) as error:
+            if setting.choice == "default":
+                raise
+            notices.append(f"{stream.name}, {setting.name}: not tried: {error}")
+            continue
+        figures = {str(figure): FIGURES[figure].of(found) for figure in HEADLINES}
+        tried.append(Tried(stream=stream.name, setting=setting, figures=figures))
+    return Sensitivity(tried=tuple(tried), notices=tuple(dict.fromkeys(notices)))
+
+
+def _standardised(stream: ResidualStream) -> ResidualStream:
+    """Return a stream with each channel in units of its own spread in train."""
+    total = square = np.zeros(stream.p)
+    n_rows = 0
+    for _, block in read_on_grid(stream.train):
+        rows = np.asarray(block, np.float64)
+        total, square = total + rows.sum(axis=0), square + (rows**2).sum(axis=0)
+        n_rows += len(rows)
+    variance = square / n_rows - (total / n_rows) ** 2
+    by = np.sqrt(np.where(variance > 0, variance, 1.0))
+    parts = {name: getattr(stream, name) for name in ("train", "test", "calibration")}
+    return stream.replace(
+        **{name: _DividedRows(rows, by) for name, rows in parts.items() if rows}
+    )

@@ -1,0 +1,94 @@
+"""How figures move with choices: each setting is an evaluation of its own."""
+
+import json
+
+import numpy as np
+import pytest
+from strategies import make_stream
+from typer.testing import CliRunner
+
+from sightline import StreamError, evaluate, write_stream
+from sightline.cli.app import app
+from sightline.evaluation.sensitivity import HEADLINES, sensitivity, settings_for
+from sightline.figures import FIGURES, Figure
+
+PLAIN = {"intervals": False, "diagnosis": False, "metrics": "none", "budget": None}
+
+
+@pytest.fixture(scope="module")
+def streams():
+    one = make_stream(name="one", step_s=10.0, strength=2.0)
+    rows = np.concatenate(list(one.test.chunks()))
+    noise = np.random.default_rng(0).normal(size=rows.shape)
+    return [one, one.replace(name="other", test=rows + 0.2 * noise)]
+
+
+@pytest.fixture(scope="module")
+def found(streams):
+    return sensitivity(streams)
+
+
+def test_each_setting_is_an_evaluation_with_these_options(streams, found):
+    by_name = {(one.stream, one.setting.name): one.figures for one in found.tried}
+    assert not found.notices
+    assert len(by_name) == 2 * len(settings_for(10.0))
+    for name, options in (
+        ("default", {}),
+        ("oas, raw", {"estimator": "oas"}),
+        ("guard 60 s", {"guard": 6}),
+        ("label slop 120 s", {"label_slop_s": 120}),
+        ("protocol paper", {"protocol": "paper"}),
+    ):
+        wanted = evaluate(streams[0], **PLAIN, **options)
+        for figure in HEADLINES:
+            assert by_name["one", name][figure] == FIGURES[figure].of(wanted)
+
+
+def test_units_do_not_matter_where_nothing_shrinks(found):
+    by_name = {(one.stream, one.setting.name): one.figures for one in found.tried}
+    raw, standardised = (
+        by_name["one", f"empirical, {units}"] for units in ("raw", "standardised")
+    )
+    for figure in HEADLINES:
+        assert raw[figure] == pytest.approx(standardised[figure], rel=1e-9, abs=1e-9)
+
+
+def test_a_range_holds_every_value_and_names_its_ends(found):
+    for row in found.ranges:
+        values = {
+            one.setting.name: one.figures[row.figure]
+            for one in found.tried
+            if one.stream == row.stream and one.figures[row.figure] is not None
+        }
+        assert (row.low, row.high) == (min(values.values()), max(values.values()))
+        assert (values[row.low_by], values[row.high_by]) == (row.low, row.high)
+        assert row.default == values["default"]
+
+
+def test_a_ranking_that_changes_names_the_settings(found):
+    for figure, settings in found.changed_rankings.items():
+        for name in settings:
+            assert found.ranking(figure, name) != found.ranking(figure, "default")
+    assert Figure.COMPACTNESS not in found.changed_rankings
+    first, second = found.ranking(Figure.ROC_AUC, "default")
+    by_name = {one.stream: one.figures for one in found.tried[::-1]}
+    assert by_name[first][Figure.ROC_AUC] >= by_name[second][Figure.ROC_AUC]
+
+
+def test_streams_need_names_of_their_own(streams):
+    with pytest.raises(StreamError, match="called the same"):
+        sensitivity([streams[0], streams[0]])
+
+
+def test_the_command_writes_table_and_numbers(streams, tmp_path):
+    write_stream(streams[0], tmp_path / "one.npz")
+    arguments = ["sensitivity", str(tmp_path / "one.npz"), "--out", str(tmp_path / "s")]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    told = json.loads((tmp_path / "s/sensitivity.json").read_text())
+    assert {row["figure"] for row in told["ranges"]} >= {"roc_auc", "p_full"}
+    for kind in ("csv", "md", "tex"):
+        assert "default" in (tmp_path / f"s/sensitivity.{kind}").read_text().lower()
+    again = CliRunner().invoke(app, arguments)
+    assert again.exit_code == 1
+    assert "--overwrite" in again.output
