@@ -23,7 +23,9 @@ Codes = npt.NDArray[np.int8]
 
 # A row is an outage if at least this share of the tags cannot be used,
 OUTAGE_SHARE: Final = 0.5
-# and not watched if more than this share cannot, for longer than this.
+# and not watched if more than this share cannot, for longer than the memory of the
+# detector: then all that it expects was told by the others. Without a detector, for
+# longer than this.
 POOR_SHARE: Final = 0.25
 POOR_S: Final = 600.0
 # A single tag among others is lost; it never makes an outage.
@@ -133,7 +135,13 @@ def watched_words(
         return f"{told}."
     more = len(unwatched) - len(chosen)
     rest = f", and {plural(more, 'shorter time')}" if more else ""
-    return f"{told}; not watched: {'; '.join(spans)}{rest}."
+    said = f"{told}; not watched: {'; '.join(spans)}{rest}."
+    if any(one.reason is NotWatched.TOO_FEW for one in unwatched):
+        said += (
+            f" Too few tags: more than {POOR_SHARE:.0%} had no usable value for longer "
+            "than the memory of the detector."
+        )
+    return said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,6 +298,8 @@ class Gate:
     ----------
     step_s : float
         Seconds a row.
+    poor_s : float
+        For how long more than a quarter of the tags may be away.
     mode : (int, Mode), optional
         The channel that says whether the plant runs, and when it does.
     state : array of shape (3,)
@@ -298,16 +308,21 @@ class Gate:
     """
 
     step_s: float
+    poor_s: float = POOR_S
     mode: tuple[int, Mode] | None = None
     state: Floats = field(default_factory=lambda: np.array([0.0, np.nan, np.inf]))
 
-    def reasons(self, values: Floats, codes: Codes) -> Codes:
+    def reasons(
+        self, values: Floats, codes: Codes, begins: Bools | None = None
+    ) -> Codes:
         """Return for each row why it was not watched, as `NotWatched.code`; else 0.
 
         Parameters
         ----------
         values, codes : array of shape (n_rows, n_channels)
             Of the rows, in order of time.
+        begins : array of bool, shape (n_rows,), optional
+            Rows before which others are missing: there a detector forgets.
 
         Examples
         --------
@@ -322,12 +337,13 @@ class Gate:
         n_tags = codes.shape[1]
         n_lost = (~is_usable(codes)).sum(axis=1)
         is_several = n_lost >= min(LEAST_TAGS, n_tags)
-        poor = _run_lengths(is_several & (n_lost > POOR_SHARE * n_tags), self.state[0])
+        is_poor = is_several & (n_lost > POOR_SHARE * n_tags)
+        poor = _run_lengths(is_poor, self.state[0], begins)
         if len(poor):
             self.state[0] = poor[-1]
         if self.mode is not None and len(codes):
             found[~self._runs(values)] = NotWatched.STOPPED.code
-        found[poor * self.step_s > POOR_S] = NotWatched.TOO_FEW.code
+        found[poor * self.step_s > self.poor_s + 1e-6] = NotWatched.TOO_FEW.code
         found[is_several & (n_lost >= OUTAGE_SHARE * n_tags)] = NotWatched.NO_DATA.code
         return found
 
@@ -348,10 +364,11 @@ class Gate:
         return is_running & (since * self.step_s >= mode.settle_s)
 
 
-def _run_lengths(flags: Bools, before: float) -> Floats:
+def _run_lengths(flags: Bools, before: float, begins: Bools | None = None) -> Floats:
     """Return how many rows in a row a flag has been set, with those before."""
     rows = np.arange(1.0, len(flags) + 1)
-    cleared = np.maximum.accumulate(np.where(flags, -before, rows))
+    since = -before if begins is None else np.where(begins, rows - 1, -before)
+    cleared = np.maximum.accumulate(np.where(flags, since, rows))
     return np.where(flags, rows - cleared, 0.0)
 
 

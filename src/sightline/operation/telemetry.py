@@ -9,7 +9,7 @@ import hashlib
 import os
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -26,6 +26,7 @@ from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
 from sightline.data.standing import LONGEST_S, STILL_LIMIT, StandingTags
 from sightline.data.validity import (
+    POOR_S,
     Codes,
     Gate,
     LastKnown,
@@ -250,7 +251,8 @@ def read_exports(
         rows=whole.rows[order],
         codes=whole.codes[order],
     )
-    gate = Gatekeeper(channels, whole.step_s, settings, known)
+    poor_s = memory_s(detector, made)
+    gate = Gatekeeper(channels, whole.step_s, settings, known, poor_s=poor_s)
     watched = gate.watched(*joined(whole, None))
     if not len(watched.time):
         raise FileError(
@@ -395,6 +397,18 @@ def check_step(step_s: float | None, made: ReadsRows) -> None:
     )
 
 
+def memory_s(detector: LearnedDetector, made: ReadsRows) -> float:
+    """Return how many seconds of rows one residual of a detector depends on.
+
+    That of a detector that looks at all rows is not known: then it is `POOR_S`.
+    """
+    try:
+        n_rows = detector.look_back(telemetry_of(made).preset) + 1
+    except StreamError:
+        return POOR_S
+    return n_rows * (made.rule.step_s or 1.0)
+
+
 def telemetry_of(made: ReadsRows) -> Telemetry:
     """Return how recordings are prepared for the detector of a rule."""
     return Telemetry() if made.origin is None else made.origin.telemetry
@@ -438,10 +452,14 @@ class TableRows:
     notices: tuple[str, ...] = ()
     labels: Labels | None = None
     second_pass_s: float = 0.0
+    words: Mapping[int, tuple[Floats, Any]] = field(default_factory=dict)
 
     def later(self, seconds: float) -> "TableRows":
         """Return the same rows at a later time."""
-        return replace(self, time=self.time + seconds) if seconds else self
+        if not seconds:
+            return self
+        words = {k: (at + seconds, said) for k, (at, said) in self.words.items()}
+        return replace(self, time=self.time + seconds, words=words)
 
 
 class TableReader(Protocol):
@@ -641,6 +659,7 @@ class TelemetryReader:
                     f"{wanted}: its values are not used. Export it in {wanted}"
                     f"{_conversion(unit, wanted)}, or commission again."
                 )
+        at = {name: k for k, name in enumerate(self.channels)}
         lost = [n for n in self.channels if n not in found]
         if lost and source.columns.tag is None:
             notices.append(f"{path.name}: has no column {names(lost, 3)}.")
@@ -652,6 +671,7 @@ class TelemetryReader:
             step_s=readings.step_s,
             hold_s=self.settings.hold_s,
             notices=tuple(notices),
+            words={k: readings.words[n] for n, k in at.items() if n in readings.words},
             labels=readings.labels,
             second_pass_s=source.second_pass_s,
         )
@@ -910,6 +930,8 @@ class Gatekeeper:
         What plant.toml says of holding; it goes before what the rule says.
     saved : mapping of str to array, optional
         What `arrays` gave.
+    poor_s : float
+        See `Gate`; of a detector, `memory_s`.
     """
 
     def __init__(
@@ -919,6 +941,7 @@ class Gatekeeper:
         settings: PlantSettings,
         known: Telemetry | None = None,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
+        poor_s: float = POOR_S,
     ) -> None:
         self.channels = tuple(channels)
         self.holds: float | Floats = 0.0
@@ -931,7 +954,7 @@ class Gatekeeper:
                 mode = (list(channels).index(known.mode.tag), known.mode)
         self.last = LastKnown.nothing(len(channels))
         self.standing = _standing_tags(channels, known, self.holds, saved)
-        self.gate = Gate(step_s=step_s, mode=mode)
+        self.gate = Gate(step_s=step_s, poor_s=poor_s, mode=mode)
         self.was_out = np.zeros(1, np.bool_)
         if saved is not None and "values" in saved:
             self.last = LastKnown(**{k: saved[k].copy() for k in _LAST})
@@ -970,7 +993,7 @@ class Gatekeeper:
             As `joined` returns them.
         """
         rows, codes = hold(rows, codes, time, self.holds, self.last)
-        reasons = self.gate.reasons(rows, codes)
+        reasons = self.gate.reasons(rows, codes, begins)
         is_watched = reasons == 0
         after_out = np.append(self.was_out, ~is_watched[:-1])[: len(is_watched)]
         if len(is_watched):

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats
 from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
+from sightline.data.validity import POOR_S
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
@@ -67,6 +68,7 @@ from sightline.operation.telemetry import (
     fresh_rows,
     joined,
     looked_at,
+    memory_s,
     second_passes,
     telemetry_of,
 )
@@ -620,13 +622,7 @@ class _WatchRun:
     def _pass(self, table: TableRows) -> int:
         """Return how many alarms end; all that is remembered goes into the state."""
         saved = self.store.live()
-        gate = Gatekeeper(
-            self.channels,
-            table.step_s,
-            self.settings,
-            None if self.model is None else telemetry_of(self.made),
-            _under("gate/", saved.arrays),
-        )
+        gate = self._gate(table.step_s, saved.arrays)
         tags = PlantConditions(
             self.channels, table.step_s, _under("tags/", saved.arrays), gate.holds
         )
@@ -648,7 +644,7 @@ class _WatchRun:
         watched = gate.watched(*read)
         for span in watched.unwatched:
             self.store.add_unwatched(span, table.step_s)
-        happenings = [*saved.waiting, *tags.take(watched)]
+        happenings = [*saved.waiting, *tags.take(watched, table.words)]
         n_ended = 0
         for run in runs_of(watched.time, watched.rows, watched.begins):
             for part in [run] if detector is None else detector.take(run):
@@ -682,6 +678,19 @@ class _WatchRun:
             )
         )
         return n_ended
+
+    def _gate(
+        self, step_s: float, saved: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> Gatekeeper:
+        model, made = self.model, self.made
+        return Gatekeeper(
+            self.channels,
+            step_s,
+            self.settings,
+            None if model is None else telemetry_of(made),
+            _under("gate/", saved or {}),
+            POOR_S if model is None else memory_s(model, made),
+        )
 
     def _put_ended(self, live: LiveRule) -> int:
         """Write what has ended since the last time; return how many alarms."""
@@ -742,10 +751,8 @@ class _WatchRun:
         write_metrics(week, self.store, self.made, out / METRICS)
         if week is not None:
             off, step_s = sorted(self.own.off), self.made.rule.step_s or 1.0
-            known = None if self.model is None else telemetry_of(self.made)
-            gate = Gatekeeper(self.channels, step_s, self.settings, known)
-            remarks_of_files = self._remarks_of(week)
-            write_page(week, off, remarks_of_files, gate.frozen_words(), out / PAGE)
+            frozen = self._gate(step_s).frozen_words()
+            write_page(week, off, self._remarks_of(week), frozen, out / PAGE)
 
         def names(fate: Fate) -> tuple[str, ...]:
             return tuple(name for name, found in self.fates.items() if found is fate)

@@ -983,8 +983,9 @@ class RuleSteps:
 
 # --- From telemetry to residuals ------------------------------------------------------
 
-# A row that lacks at least this share of the tags, and so many, is a break.
-OUTAGE_SHARE, LEAST_TAGS = 0.5, 2
+# A row that lacks at least this share of the tags, and so many, is a break; so is one
+# that lacks more than the other share, after more rows of it than a forecast looks at.
+OUTAGE_SHARE, POOR_SHARE, LEAST_TAGS = 0.5, 0.25, 2
 # Rows of which a forecast is computed at a time, in each form.
 STACKED = {"lags": 4096, "components": 16_384, "mean": 16_384}
 
@@ -1010,10 +1011,16 @@ class UsableRows(NamedTuple):
     breaks: Ints
 
 
+def begin_of_runs(n_rows: int, breaks: Ints) -> Ints:
+    """Return the first row of the run of each row."""
+    begins: Ints = breaks[np.searchsorted(breaks, np.arange(n_rows), side="right") - 1]
+    return begins
+
+
 def latest(known: Bools, breaks: Ints) -> Ints:
     """Return the last row of its run in which each cell is known; -1 if none is."""
     rows = np.arange(len(known))
-    begins = breaks[np.searchsorted(breaks, rows, side="right") - 1]
+    begins = begin_of_runs(len(known), breaks)
     seen = np.maximum.accumulate(np.where(known, rows[:, None], -1), axis=0)
     return np.asarray(np.where(seen >= begins[:, None], seen, -1))
 
@@ -1032,9 +1039,12 @@ def measured(
     lost = ~known & ~held
     columns = np.arange(rows.shape[1])
     values = np.where(held, rows[seen, columns], rows)
-    n_lost = lost.sum(axis=1)
-    is_out = n_lost >= min(LEAST_TAGS, rows.shape[1])
-    is_out &= n_lost >= OUTAGE_SHARE * rows.shape[1]
+    n_lost, n_tags = lost.sum(axis=1), rows.shape[1]
+    is_several = n_lost >= min(LEAST_TAGS, n_tags)
+    is_poor = is_several & (n_lost > POOR_SHARE * n_tags)
+    poor = np.arange(len(rows)) - latest(~is_poor[:, None], breaks)[:, 0]
+    poor = np.minimum(poor, 1 + np.arange(len(rows)) - begin_of_runs(len(rows), breaks))
+    is_out = is_several & (n_lost >= OUTAGE_SHARE * n_tags) | (poor > forecast.looks_at)
     place = np.flatnonzero(~is_out)
     run = np.searchsorted(breaks, place, side="right")
     begins = (np.diff(place, prepend=-2) != 1) | (np.diff(run, prepend=-1) != 0)
@@ -1127,7 +1137,7 @@ def residuals_of(
     if lost.any() and forecast.covariance.size:
         values = expected_of_others(values, lost, forecast)
     every = np.arange(len(values))
-    begins = given.breaks[np.searchsorted(given.breaks, every, side="right") - 1]
+    begins = begin_of_runs(len(values), given.breaks)
     chosen = every[every - begins >= forecast.looks_at - 1]
     errors = forecast_errors(values, chosen, forecast)
     errors[lost_residuals(given, chosen, forecast)] = np.nan
@@ -1200,7 +1210,8 @@ class LiveTelemetry:
         self.live = Live(rule)
         self.forecast = forecast_of(self.live.rule)
         hold = int(self.forecast.hold_s.max() / (self.live.rule.step_s or 1.0)) + 1
-        self.most = max(hold, 1) + self.forecast.looks_at + self.forecast.memory
+        # Rows that say what is held, which rows of a residual lack tags, and who waits.
+        self.most = max(hold, 1) + 2 * self.forecast.looks_at + self.forecast.memory
         self.restart()
 
     def restart(self) -> None:

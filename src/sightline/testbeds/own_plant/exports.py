@@ -79,6 +79,8 @@ class Readings:
         Time whose rows were taken out.
     clock : tuple of str
         Those of the notices that say that time cannot be believed.
+    words : mapping of str to (array, polars series)
+        By tag, the times of cells with text that is no value, and the texts.
     """
 
     channels: tuple[str, ...]
@@ -93,6 +95,7 @@ class Readings:
     units: Mapping[str, str] = field(default_factory=dict)
     unwatched: tuple[Unwatched, ...] = ()
     clock: tuple[str, ...] = ()
+    words: Mapping[str, tuple[Floats, Any]] = field(default_factory=dict)
 
 
 def readings_of(
@@ -262,6 +265,8 @@ class _CellReader:
     def __init__(self, source: OpenedTable) -> None:
         self.source = source
         self.texts: dict[str, Counter[str]] = {}
+        # By tag, the rows of the table with such a text, and the texts.
+        self.words: dict[str, tuple[Ints, Any]] = {}
 
     def read(
         self, column: Any, states: Mapping[str, int] | None, *, name: str
@@ -293,6 +298,7 @@ class _CellReader:
             if is_bad.any():
                 counts = words.filter(is_bad).value_counts()
                 self.texts[name] = Counter(dict(sorted(counts.rows())))
+                self.words[name] = np.flatnonzero(is_bad), words.filter(is_bad)
         elif column.dtype.is_numeric():
             series = column.cast(pl.Float64)
         else:
@@ -384,7 +390,7 @@ def read_wide(
         raise FileError(f"{source.path}: {_NOTHING_LEFT if source.ignored else empty}")
     notices = source.notices
     labels = _labels(source)
-    values, codes = _wide_values(source, states, may_be_empty=may_be_empty)
+    values, codes, words = _wide_values(source, states, may_be_empty=may_be_empty)
     order = _in_order(source, values)
     if order is not None:
         time, values, codes = time[order.rows], values[order.rows], codes[order.rows]
@@ -421,13 +427,14 @@ def read_wide(
         notices=tuple(notices),
         units=source.table.units,
         clock=tuple(source.clock),
+        words=words,
     )
 
 
 def _wide_values(
     source: OpenedTable, states: StateWords, *, may_be_empty: bool
-) -> tuple[Floats, Codes]:
-    """Return the values of a wide table and their codes.
+) -> tuple[Floats, Codes, dict[str, tuple[Floats, Any]]]:
+    """Return the values of a wide table, their codes, and texts that are no value.
 
     Each column leaves the frame as it is read, so that a table of numbers is in memory
     hardly more than once.
@@ -448,7 +455,8 @@ def _wide_values(
         if not may_be_empty and np.isnan(values[:, k]).all():
             raise _no_number(source.path, tag)
     source.notices += reader.notices()
-    return values, codes
+    said = {tag: (source.time[at], texts) for tag, (at, texts) in reader.words.items()}
+    return values, codes, said
 
 
 def _labels(source: OpenedTable) -> Labels | None:
@@ -510,7 +518,7 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
         If no tag or no good reading is left, or a tag is called "label".
     """
     time, place, notices = source.time, source.place, source.notices
-    values, is_bad = _long_values(source, states)
+    values, is_bad, words = _long_values(source, states)
     tags = source.table.frame[source.columns.tag]
     channels, parts = _by_tag(tags, time, source)
     holds = source.holds_of(channels)
@@ -560,11 +568,17 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
         notices=tuple(notices),
         units=source.table.units,
         clock=tuple(source.clock),
+        words=words,
     )
 
 
-def _long_values(source: OpenedTable, states: StateWords) -> tuple[Floats, Bools]:
-    """Return the value of each reading, and which are bad: no value, or by quality."""
+def _long_values(
+    source: OpenedTable, states: StateWords
+) -> tuple[Floats, Bools, dict[str, tuple[Floats, Any]]]:
+    """Return the value of each reading, which are bad, and texts that are no value.
+
+    Bad is what has no value, or is bad by its quality.
+    """
     import polars as pl
 
     frame, columns = source.table.frame, source.columns
@@ -604,7 +618,14 @@ def _long_values(source: OpenedTable, states: StateWords) -> tuple[Floats, Bools
                 f"are of bad quality ({good})."
             )
         is_bad |= is_poor
-    return values, is_bad
+    rows, texts = reader.words.get(name, (np.empty(0, np.int64), None))
+    of = np.asarray(frame[columns.tag].gather(rows).to_numpy())
+    time = source.time[rows]
+    said = {
+        str(tag): (time[of == tag], texts.filter(pl.Series(of == tag)))
+        for tag in np.unique(of)
+    }
+    return values, is_bad, said
 
 
 def _proposed_step(time: Floats, parts: Sequence[Ints], source: OpenedTable) -> float:
