@@ -1085,7 +1085,7 @@ INCIDENTS = [
             "8,05/11/2026 08:00:00,05/11/2026 09:00:00\n"
         },
         labels=[0, 0, 1, 1, 0, 0],
-        notices=("Attack 8 (2026-11-05 08:00:00) lies outside of train and test",),
+        notices=("1 incident lies outside of train and test: 8 (2026-11-05 08:00:00)",),
     ),
     Case(
         name="incidents whose days cannot be told",

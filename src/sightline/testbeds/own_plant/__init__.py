@@ -466,16 +466,20 @@ def _unmatched(
     known_tags: Collection[str],
 ) -> list[str]:
     """Return notices about incidents without a row, and tags that are not recorded."""
-    notices = []
+    lost: dict[str, list[str]] = {}
     times = [r.time for r in recordings if r.time is not None]
     for incident in incidents:
         start, _ = incident.listed
         if any(rows_within(time, incident.listed).any() for time in times):
             continue
         is_inside = any(time[0] <= start <= time[-1] for time in times)
-        why = "lies between two rows" if is_inside else "lies outside of train and test"
+        why = "in a gap, between two rows" if is_inside else "outside of train and test"
         at = stamp(start, recordings[0].timezone)
-        notices.append(f"Attack {incident.id} ({at}) {why}.")
+        lost.setdefault(why, []).append(f"{incident.id} ({at})")
+    notices = [
+        f"{counted(len(listed), 'incident', 'lies', 'lie')} {why}: {names(listed, 3)}."
+        for why, listed in lost.items()
+    ]
     unknown = {t: i.id for i in incidents for t in i.targets if t not in known_tags}
     if unknown:
         attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]
