@@ -7,7 +7,7 @@ of the record, the rows around it are separated by a break, and no hour, rate or
 counts it. `Unwatched` remembers when and why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -82,6 +82,19 @@ CODE_WORDS: Final = {
     Validity.RANGE: "outside the range of the instrument (tags.csv)",
     Validity.UNIT: "in another unit",
     Validity.CLOCK: "whose time cannot be believed",
+}
+
+
+# The same in fewer words, where one sentence counts all codes.
+READING_WORDS: Final = {
+    Validity.HELD: "held",
+    Validity.FROZEN: "frozen",
+    Validity.MOVED: "moved for the first time",
+    Validity.BAD: "bad",
+    Validity.MISSING: "missing",
+    Validity.RANGE: "out of range",
+    Validity.UNIT: "in another unit",
+    Validity.CLOCK: "of a time that cannot be believed",
 }
 
 
@@ -173,23 +186,82 @@ def codes_of(values: npt.NDArray[np.floating]) -> Codes:
     return np.where(np.isnan(values), Validity.MISSING, Validity.GOOD).astype(np.int8)
 
 
-def code_counts(codes: Codes, channels: Sequence[str], most: int = 6) -> list[str]:
-    """Return in words how many cells have each code but ``GOOD``, by tag."""
+def code_counts(
+    codes: Codes,
+    channels: Sequence[str],
+    most: int = 6,
+    texts: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return in words how many cells have each code but ``GOOD``, by tag.
+
+    `texts` are those in the place of bad values, with their counts.
+    """
     found: list[str] = []
-    n_codes = len(Validity)
-    # All cells are counted in one pass, most often over nothing but good ones.
-    odd = np.flatnonzero(codes)
-    place = codes.ravel()[odd].astype(np.int64) * len(channels) + odd % len(channels)
-    table = np.bincount(place, minlength=n_codes * len(channels))
+    table = code_table(codes)
     for code, words in CODE_WORDS.items():
-        counts = table.reshape(n_codes, -1)[code]
+        counts = table[code]
         if counts.any():
             order = np.argsort(-counts, kind="stable")
             by_tag = [f"{channels[k]} ({counts[k]:,})" for k in order if counts[k]]
             total = int(counts.sum())
             cells = f"{total:,} {'cell' if total == 1 else 'cells'}"
+            said = [f"{text!r:.40} {n:,}" for text, n in (texts or {}).items()]
+            if code is Validity.BAD and said:
+                words += f" ({names(said, most)})"
             found.append(f"{cells} {words}: {names(by_tag, most)}.")
     return found
+
+
+def code_table(codes: Codes) -> Ints:
+    """Return how many cells have each code: an array of shape (codes, channels)."""
+    n_codes, (n_rows, n_channels) = len(Validity), codes.shape
+    # All cells are counted in one pass, most often over nothing but good ones.
+    odd = np.flatnonzero(codes)
+    place = codes.ravel()[odd].astype(np.int64) * n_channels + odd % n_channels
+    table = np.bincount(place, minlength=n_codes * n_channels).reshape(n_codes, -1)
+    table[Validity.GOOD] = n_rows - table[1:].sum(axis=0)
+    return table
+
+
+def reading_words(
+    table: Ints, channels: Sequence[str], texts: Sequence[str] = (), most: int = 3
+) -> str:
+    """Return what the readings of some rows were worth as one sentence.
+
+    Parameters
+    ----------
+    table : array of int, shape (codes, channels)
+        See `code_table`.
+    channels : sequence of str
+        The columns.
+    texts : sequence of str
+        What stood in the place of bad ones.
+    most : int
+        Tags and texts of each code that are named.
+
+    Returns
+    -------
+    str
+        Empty if all are good.
+
+    Examples
+    --------
+    >>> table = code_table(np.array([[0, 4], [1, 4], [0, 0]], np.int8))
+    >>> print(reading_words(table, ["pH", "Redox"], ["#Ausfall"]))
+    Of 6 readings 1 was held and 2 were bad (Redox; '#Ausfall').
+    """
+    said = []
+    for code, words in READING_WORDS.items():
+        count = int(table[code].sum())
+        if not count:
+            continue
+        order = np.argsort(-table[code], kind="stable")
+        tags = names([channels[k] for k in order if table[code, k]], most)
+        if code is Validity.BAD and texts:
+            tags += f"; {names(texts, most, quoted=True)}"
+        of = "" if code is Validity.HELD else f" ({tags})"
+        said.append(f"{count:,} {'was' if count == 1 else 'were'} {words}{of}")
+    return f"Of {int(table.sum()):,} readings {names(said)}." if said else ""
 
 
 # --- Holding --------------------------------------------------------------------------

@@ -293,6 +293,12 @@ class AlarmRecord:
         return self.end is None
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether it has ended and still waits for a person."""
+        is_over = not self.is_running and self.until is None
+        return is_over and not self.acknowledged
+
+    @property
     def below_shelf(self) -> State:
         """What it is, shelved or not."""
         if not self.is_running:

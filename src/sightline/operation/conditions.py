@@ -84,7 +84,7 @@ class PlantConditions:
         return {name: array.copy() for name, array in own.items()}
 
     def take(
-        self, read: WatchedRows, words: Mapping[int, tuple[Floats, Any]] | None = None
+        self, read: WatchedRows, words: Mapping[str, tuple[Floats, Any]] | None = None
     ) -> list[Happening]:
         """Return what begins and ends in some more rows.
 
@@ -92,8 +92,8 @@ class PlantConditions:
         ----------
         read : WatchedRows
             The rows.
-        words : mapping of int to (array, polars series), optional
-            By channel, times and texts of cells that are no value.
+        words : mapping of str to (array, polars series), optional
+            By tag, times and texts of cells that are no value.
         """
         time, codes = read.read_time, read.codes
         if not len(time):
@@ -117,9 +117,7 @@ class PlantConditions:
                 found += _switches(kind, name, time, has_code[:, k], ends[:, k], since)
         return found + self._lost(time[~outage], codes[~outage], words or {})
 
-    def _no_data(
-        self, time: Floats, no_data: Bools, too_few: Bools
-    ) -> list[Happening]:
+    def _no_data(self, time: Floats, no_data: Bools, too_few: Bools) -> list[Happening]:
         """Return where there is no data for too long, and where data return."""
         longest = max(NO_DATA_S, _STEPS * self.step_s)
         before = self.last if np.isfinite(self.last[0]) else time[:1] - self.step_s
@@ -155,7 +153,7 @@ class PlantConditions:
         self,
         time: Floats,
         codes: npt.NDArray[np.int8],
-        words: Mapping[int, tuple[Floats, Any]],
+        words: Mapping[str, tuple[Floats, Any]],
     ) -> list[Happening]:
         """Return which tags are lost and come back, outages left out."""
         n_rows, found = len(time), []
@@ -176,7 +174,9 @@ class PlantConditions:
                 ~is_without[:, k],
                 start,
             )
-            found += [self._with_word(one, k, words.get(k)) for one in switches]
+            found += [
+                self._with_word(one, k, words.get(self.channels[k])) for one in switches
+            ]
         self.seen |= (~is_without).any(axis=0)
         self._remember(words)
         return found
@@ -196,8 +196,11 @@ class PlantConditions:
             return one
         return replace(one, cause=word_cause(str(word)))
 
-    def _remember(self, words: Mapping[int, tuple[Floats, Any]]) -> None:
-        for k, (time, texts) in words.items():
+    def _remember(self, words: Mapping[str, tuple[Floats, Any]]) -> None:
+        for k, tag in enumerate(self.channels):
+            if tag not in words:
+                continue
+            time, texts = words[tag]
             place = int(np.argmax(time))
             if time[place] < self.word_time[k]:
                 continue

@@ -32,8 +32,10 @@ from sightline.data.validity import (
     LastKnown,
     Unwatched,
     Validity,
+    code_table,
     codes_of,
     hold,
+    reading_words,
     spans,
 )
 from sightline.data.zones import stamp
@@ -51,7 +53,7 @@ from sightline.rules.rule import Rule
 from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant import read_folder
-from sightline.testbeds.own_plant.exports import raw_readings
+from sightline.testbeds.own_plant.exports import raw_readings, texts_in
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import StateWords, open_source
 from sightline.text import duration, names, plural
@@ -261,6 +263,9 @@ def read_exports(
         )
     notices = [*wrong.values()]
     notices += [notice for table in tables for notice in table.notices]
+    texts = list(dict.fromkeys(t for one in tables for t in texts_in(one.words)))
+    if said := reading_words(code_table(watched.codes), channels, texts):
+        notices.append(said)
     labels = None
     if any(table.labels is not None for table in tables):
         # Rows of tables without labels are normal; a row that was filled in is as the
@@ -452,13 +457,13 @@ class TableRows:
     notices: tuple[str, ...] = ()
     labels: Labels | None = None
     second_pass_s: float = 0.0
-    words: Mapping[int, tuple[Floats, Any]] = field(default_factory=dict)
+    words: Mapping[str, tuple[Floats, Any]] = field(default_factory=dict)
 
     def later(self, seconds: float) -> "TableRows":
         """Return the same rows at a later time."""
         if not seconds:
             return self
-        words = {k: (at + seconds, said) for k, (at, said) in self.words.items()}
+        words = {tag: (at + seconds, said) for tag, (at, said) in self.words.items()}
         return replace(self, time=self.time + seconds, words=words)
 
 
@@ -659,7 +664,6 @@ class TelemetryReader:
                     f"{wanted}: its values are not used. Export it in {wanted}"
                     f"{_conversion(unit, wanted)}, or commission again."
                 )
-        at = {name: k for k, name in enumerate(self.channels)}
         lost = [n for n in self.channels if n not in found]
         if lost and source.columns.tag is None:
             notices.append(f"{path.name}: has no column {names(lost, 3)}.")
@@ -671,7 +675,7 @@ class TelemetryReader:
             step_s=readings.step_s,
             hold_s=self.settings.hold_s,
             notices=tuple(notices),
-            words={k: readings.words[n] for n, k in at.items() if n in readings.words},
+            words=readings.words,
             labels=readings.labels,
             second_pass_s=source.second_pass_s,
         )

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats
 from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
-from sightline.data.validity import POOR_S
+from sightline.data.validity import POOR_S, code_table, reading_words
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
@@ -84,6 +84,7 @@ from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Kept
+from sightline.testbeds.own_plant.exports import texts_in
 from sightline.text import counted
 
 PAGE: Final = "week.html"
@@ -125,6 +126,10 @@ class WatchReport:
         Kinds of alarms that are turned off.
     zone : str, optional
         Zone of times; None for the plant's own clock.
+    readings : str
+        What the readings of this run were worth, if not all are good.
+    n_waiting : int
+        Alarms that have ended and nobody has acknowledged.
     """
 
     read: tuple[str, ...]
@@ -137,6 +142,8 @@ class WatchReport:
     running: tuple[AlarmRecord, ...] = ()
     off: tuple[AlarmKind, ...] = ()
     zone: str | None = None
+    readings: str = ""
+    n_waiting: int = 0
 
     @property
     def is_broken(self) -> bool:
@@ -312,6 +319,8 @@ class _WatchRun:
         # By how many seconds rows of files are later than they read.
         self.later: dict[str, float] = {}
         self.n_alarms = 0
+        self.cells = code_table(np.empty((0, len(self.channels)), np.int8))
+        self.texts: dict[str, None] = {}
 
     @property
     def zone(self) -> str | None:
@@ -617,6 +626,7 @@ class _WatchRun:
             self._break(seen, error)
             return
         self.n_alarms += n_alarms
+        self.texts |= dict.fromkeys(texts_in(table.words))
         self._note(seen)
 
     def _pass(self, table: TableRows) -> int:
@@ -642,6 +652,7 @@ class _WatchRun:
             first = float(read[0][start]) if read[3][start] else float(runs[-1, 0])
             self.store.put_run(first, float(read[0][stop - 1]))
         watched = gate.watched(*read)
+        self.cells += code_table(watched.codes)
         for span in watched.unwatched:
             self.store.add_unwatched(span, table.step_s)
         happenings = [*saved.waiting, *tags.take(watched, table.words)]
@@ -768,6 +779,8 @@ class _WatchRun:
             running=tuple(self._book().running),
             off=tuple(sorted(self.own.off)),
             zone=self.zone,
+            readings=reading_words(self.cells, self.channels, [*self.texts]),
+            n_waiting=sum(one.is_waiting for one in self.store.alarms()),
         )
 
     def _miss_data(self) -> None:

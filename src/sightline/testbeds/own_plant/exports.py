@@ -32,7 +32,7 @@ from sightline.data.validity import (
 )
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import EMPTY, TextCells, label_codes, plain
+from sightline.tables.cells import EMPTY, MISSING, TextCells, label_codes, plain
 from sightline.testbeds.base import MOST_NAMES, counts_by_channel
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
@@ -40,7 +40,7 @@ from sightline.testbeds.own_plant.tables import (
     StateWords,
     is_like_labels,
 )
-from sightline.text import counted, duration, names, plural
+from sightline.text import counted, duration, legible, names, plural
 
 # The largest number of rows of a grid for each row of its table.
 _MOST_GROWTH = 1000
@@ -136,7 +136,9 @@ def readings_of(
             f"{place}: in no row can at least half of the tags be used: check how it "
             "was exported, and missing_values and hold_s in plant.toml."
         )
-    notices = [f"{place}: {said}" for said in code_counts(codes, readings.channels)]
+    texts = texts_in(readings.words)
+    told = code_counts(codes, readings.channels, texts=texts)
+    notices = [f"{place}: {said}" for said in told]
     if is_watched.all():
         notices += _lost_tags(codes, readings.channels, place)
         return replace(
@@ -318,21 +320,37 @@ class _CellReader:
         return np.where(codes == Validity.GOOD, values, np.nan), codes.astype(np.int8)
 
     def notices(self) -> list[str]:
-        """Return a sentence about text that is no number and no state."""
-        if not self.texts:
+        """Return a sentence about text that is no number, no state and no sign."""
+        unknown = {
+            tag: Counter({t: n for t, n in counted.items() if t.lower() not in MISSING})
+            for tag, counted in self.texts.items()
+        }
+        unknown = {tag: counted for tag, counted in unknown.items() if counted}
+        if not unknown:
             return []
         said = [
             f"{tag} ({names(times, MOST_NAMES)})"
-            for tag, counted in self.texts.items()
+            for tag, counted in unknown.items()
             for times in [
                 [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
             ]
         ]
-        total = sum(counted.total() for counted in self.texts.values())
+        total = sum(counted.total() for counted in unknown.values())
         return [
             f"{self.source.place}: text in {plural(total, 'cell')} is no number and no "
-            f"state: {names(said, MOST_NAMES)}."
+            f"state, and is taken as bad: {names(said, MOST_NAMES)}."
         ]
+
+
+def texts_in(words: Mapping[str, tuple[Floats, Any]]) -> dict[str, int]:
+    """Return the texts in the place of values with their counts, most frequent first.
+
+    `words` as of `Readings`.
+    """
+    counts: Counter[str] = Counter()
+    for _, texts in words.values():
+        counts.update(dict(sorted(texts.value_counts().rows())))
+    return {legible(text): n for text, n in counts.most_common()}
 
 
 def _no_number(path: Path, column: str) -> FileError:
