@@ -63,6 +63,8 @@ _NO_EXPORTS = ("tags", "attacks", "incidents")
 # A file that changed less than this many seconds ago may still be written.
 SETTLE_S: Final = 5.0
 _PACKED: Final = ".gz"
+# Without any reading of a long table for longer, rows are missing.
+MOST_GAP_S: Final = 86_400.0
 
 
 class ReadsRows(Protocol):
@@ -634,7 +636,8 @@ class TelemetryReader:
         settings = replace(self.settings, step_s=self.settings.step_s or step_s)
         known = self.known
         source = open_source(path, settings, roles=known.roles, ranges=known.ranges)
-        if source.columns.tag is not None and settings.step_s is None:
+        is_long = source.columns.tag is not None
+        if is_long and settings.step_s is None:
             # A long table has rows in any step: those that the detector reads.
             source.settings = replace(settings, step_s=known.step_s)
         readings = raw_readings(source, StateWords(known.words), may_be_empty=True)
@@ -665,7 +668,7 @@ class TelemetryReader:
                     f"{_conversion(unit, wanted)}, or commission again."
                 )
         lost = [n for n in self.channels if n not in found]
-        if lost and source.columns.tag is None:
+        if lost and not is_long:
             notices.append(f"{path.name}: has no column {names(lost, 3)}.")
         return TableRows(
             time=readings.time,
@@ -673,7 +676,8 @@ class TelemetryReader:
             codes=codes,
             is_utc=readings.is_utc,
             step_s=readings.step_s,
-            hold_s=self.settings.hold_s,
+            # Between long tables, as within one, nothing was written: no row is missing.
+            hold_s=MOST_GAP_S if is_long else self.settings.hold_s,
             notices=tuple(notices),
             words=readings.words,
             labels=readings.labels,

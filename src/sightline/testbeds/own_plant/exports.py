@@ -32,7 +32,14 @@ from sightline.data.validity import (
 )
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import EMPTY, MISSING, TextCells, label_codes, plain
+from sightline.tables.cells import (
+    EMPTY,
+    GOOD,
+    MISSING,
+    TextCells,
+    label_codes,
+    plain,
+)
 from sightline.testbeds.base import MOST_NAMES, counts_by_channel
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
@@ -45,7 +52,6 @@ from sightline.text import counted, duration, legible, names, plural
 # The largest number of rows of a grid for each row of its table.
 _MOST_GROWTH = 1000
 _NOTHING_LEFT = "tags.csv leaves no tag of it, because all have the role ignore."
-_GOOD = ("good", "ok", "valid", "true", "raw", "good, non-specific")
 # OPC: the two highest of eight bits mean good. OPC UA: those of 32 bits mean bad.
 _OPC_GOOD = 192
 _UA_NOT_GOOD = 0x4000_0000
@@ -706,7 +712,7 @@ def bad_quality(column: Any) -> tuple[Bools, str]:
 
     A column of nothing but 0 and 1 is a flag, 1 for good. Other numbers are OPC codes,
     good from 192 on; codes of 32 bits, with 0 among them, are those of OPC UA, good if
-    the two highest bits are 0. Words are good if they are in `_GOOD`. An empty cell is
+    the two highest bits are 0. Words are good if they are in `GOOD`. An empty cell is
     bad.
     """
     import polars as pl
@@ -724,5 +730,5 @@ def bad_quality(column: Any) -> tuple[Bools, str]:
         numbers = np.where(np.isinf(numbers), -1, numbers)
         good = "1 is good" if is_flag else f"{_OPC_GOOD} and more is good (OPC)"
         return numbers < (1 if is_flag else _OPC_GOOD), good
-    is_good = texts.is_in(list(_GOOD)).fill_null(False)
+    is_good = texts.is_in(list(GOOD)).fill_null(False)
     return ~is_good.to_numpy(), "'Good' is good"

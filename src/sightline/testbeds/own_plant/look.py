@@ -37,7 +37,7 @@ from sightline.testbeds.own_plant.tables import (
     stamps_of,
     with_time,
 )
-from sightline.text import names, plural
+from sightline.text import counted, names, plural
 
 # A long export without any reading for this time, and this many steps, has an outage.
 OUTAGE_S, OUTAGE_STEPS = 600.0, 20
@@ -71,9 +71,9 @@ class TagSeen:
         `hold_s`, in a wide table; of the time from its first to its last reading, in a
         long one.
     step_s, hold_s : float
-        Usual time between two readings, and for how long one should be held: twice
-        what 99% of the times between readings keep to, infinite for states; 0 if the
-        default will do. Outages do not count.
+        Usual time between two readings, and for how long one should be held: see
+        `_own_hold_s`, infinite for states; 0 if the default will do. Outages do not
+        count.
     words : str
         How its words will be read as numbers, such as ``"CLOSED = 0, OPEN = 1"``.
     are_states : bool
@@ -240,12 +240,16 @@ def _wide(table: ExportedTable, columns: ColumnRoles) -> tuple[Any, list[str]]:
     for tag, quality in columns.qualities.items():
         if tag in read:
             is_bad = pl.Series(bad_quality(frame[quality])[0])
-            read[tag] = pl.select(pl.when(~is_bad).then(read[tag])).to_series()
+            if is_bad.any():
+                # A word: what the source calls bad is never held.
+                cells = pl.when(~is_bad).then(read[tag].cast(pl.String))
+                read[tag] = pl.select(cells.otherwise(pl.lit("Bad"))).to_series()
             n_bad += int(is_bad.sum())
     if columns.qualities:
         notices.append(
-            f"{plural(n_bad, 'cell')} of bad quality, by the column of quality of the "
-            "tag: left empty."
+            f"{plural(len(columns.qualities), 'column')} of quality "
+            f"({names(list(columns.qualities.values()), 3)}): by them "
+            f"{counted(n_bad, 'cell', 'is', 'are')} bad."
         )
     if label is not None:
         codes, words = label_codes(frame[label])
@@ -320,6 +324,7 @@ def _tags_seen(
     ticks = steps.copy()
     if is_long:
         is_gap = steps >= max(OUTAGE_S, OUTAGE_STEPS * step_s)
+        is_gap[is_gap] = _most_are_old(cells, stamps[1:][is_gap])
         outages += [(stamps[k], stamps[k + 1]) for k in np.flatnonzero(is_gap)]
         ticks[is_gap] = step_s
     else:
@@ -341,10 +346,35 @@ def _tags_seen(
     return seen, tuple((float(a), float(b)) for a, b in outages)
 
 
+def _most_are_old(cells: Mapping[str, "_Cells"], ends: Floats) -> Bools:
+    """Return at which times half of the tags have not been read for too long.
+
+    An export of changes may say nothing for a while, because nothing changes.
+    """
+    n_old = np.zeros(len(ends), np.int64)
+    for one in cells.values():
+        time = np.unique(one.time[one.is_read])
+        hold_s = max(_own_hold_s(np.diff(time)), HOLD_S) if len(time) > 2 else np.inf
+        before = np.append(-np.inf, time)[np.searchsorted(time, ends)]
+        n_old += ends - before > hold_s
+    return np.asarray(n_old >= OUTAGE_SHARE * len(cells))
+
+
 def _own_hold_s(intervals: Floats) -> float:
-    """Return for how long readings so far apart should be held; 0 for the default."""
+    """Return for how long readings so far apart should be held; 0 for the default.
+
+    Twice what 99% of the intervals keep to; longer, up to twice that, as long as it is
+    needed for all but a thousandth of the time: an export of changes has many short
+    intervals, and long ones while nothing changes.
+    """
     most = float(np.quantile(intervals, 0.99)) if len(intervals) else 0.0
-    return 2 * most if most > HOLD_S else 0.0
+    if most <= HOLD_S:
+        return 0.0
+    tries = most * np.linspace(2, 4, 9)
+    late = np.array([np.maximum(intervals - hold_s, 0).sum() for hold_s in tries])
+    return float(
+        tries[np.argmax(np.append(late[:-1] <= 0.001 * intervals.sum(), True))]
+    )
 
 
 class _Cells:
