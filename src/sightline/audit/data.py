@@ -219,6 +219,7 @@ def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
             attacks=facts_of_recordings(train, test, testbed.truth),
             holds=dict(testbed.holds),
             mode=testbed.mode,
+            date_order=testbed.date_order,
             unwatched=(*train.unwatched, *test.unwatched),
             stillness=stillness_of(train, test),
         ),

@@ -153,10 +153,18 @@ def exports_in(folder: Path) -> list[Path]:
 
 
 def export_settings(folder: Path, made: ReadsRows) -> PlantSettings:
-    """Return how tables of a folder are read: its plant.toml, else the rule's zone."""
+    """Return how tables of a folder are read: by its plant.toml, else as the rule says.
+
+    A rule knows the zone, and the order of day and month.
+    """
     settings = read_settings(folder / "plant.toml")
     zone = None if made.origin is None else made.origin.timezone
-    return replace(settings, timezone=settings.timezone or zone)
+    order = settings.date_order or telemetry_of(made).date_order
+    return replace(
+        settings,
+        timezone=settings.timezone or zone,
+        date_order=order,
+    )
 
 
 def read_telemetry(
@@ -676,7 +684,7 @@ class TelemetryReader:
             codes=codes,
             is_utc=readings.is_utc,
             step_s=readings.step_s,
-            # Between long tables, as within one, nothing was written: no row is missing.
+            # Between long tables, as within one, nothing was written.
             hold_s=MOST_GAP_S if is_long else self.settings.hold_s,
             notices=tuple(notices),
             words=readings.words,

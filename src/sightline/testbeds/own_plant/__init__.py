@@ -173,6 +173,7 @@ def read_folder(
             if hold != HOLD_S
         },
         mode=None if mode is None else mode[1],
+        date_order=settings.date_order,
     )
 
 

@@ -26,6 +26,7 @@ from sightline.tables.cells import (
     word_numbers,
     words_in_text,
 )
+from sightline.tables.stamps import date_order_of
 from sightline.tables.text_tables import ExportedTable, read_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.exports import bad_quality
@@ -130,6 +131,8 @@ class Export:
     outages : tuple of (float, float)
         Start and end of each time in which less than half of the tags were read, or
         none at all.
+    date_order : {"", "day", "month"}
+        Which number comes first in its dates, where they show it.
     attack_s : float, optional
         Time of the first row that a column of labels marks as an attack.
     form : str
@@ -148,6 +151,7 @@ class Export:
     tags: tuple[TagSeen, ...]
     outages: tuple[tuple[float, float], ...] = ()
     attack_s: float | None = None
+    date_order: str = ""
     form: str = ""
     time_words: str = ""
     notices: tuple[str, ...] = ()
@@ -159,6 +163,7 @@ def look_at(
     timezone: str | None = None,
     time_format: str | None = None,
     columns: ColumnNames | None = None,
+    date_order: str = "",
 ) -> Export:
     """Read an export and say what it holds.
 
@@ -170,6 +175,8 @@ def look_at(
         Zone of stamps without offset, and form of the stamps, where it cannot be found.
     columns : ColumnNames, optional
         Which column is what, where names do not say it.
+    date_order : {"", "day", "month"}
+        As other exports of the plant have it, where this one does not tell.
 
     Raises
     ------
@@ -180,7 +187,10 @@ def look_at(
 
     table = read_table(path, least_columns=2)
     settings = PlantSettings(
-        timezone=timezone, time_format=time_format, columns=columns or ColumnNames()
+        timezone=timezone,
+        time_format=time_format,
+        columns=columns or ColumnNames(),
+        date_order=date_order,
     )
     chosen: list[str] = []
     found = columns_of(table, settings.columns, frozenset(), chosen)
@@ -208,6 +218,7 @@ def look_at(
         tags=tags,
         outages=outages,
         attack_s=attack_s,
+        date_order="" if time_format else date_order_of(stamps),
         time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
         notices=(
@@ -503,6 +514,7 @@ def joined(exports: Sequence[Export]) -> Export:
         attack_s=min(
             (e.attack_s for e in exports if e.attack_s is not None), default=None
         ),
+        date_order=next((e.date_order for e in exports if e.date_order), ""),
         form=first.form,
         time_words=first.time_words,
         notices=tuple(notices),

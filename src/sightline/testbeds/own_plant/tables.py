@@ -214,6 +214,7 @@ def with_time(
         series=table.frame[columns.tag].rank("dense") if is_long else None,
         place_of=table.place_of,
         may_skip=True,
+        date_order=settings.date_order,
     )
     is_none = np.isnan(read.seconds)
     why = f"lie in the hour that clocks skip in spring in {zone}"
