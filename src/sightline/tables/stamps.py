@@ -498,8 +498,7 @@ def _day_and_month(
         raise refuse.at(
             pl.Series([True]),
             "day and month cannot be told apart, because no number in the file is "
-            'above 12: state date_order ("day" or "month") in plant.toml, or '
-            "time_format, "
+            "above 12: give time_format in plant.toml, "
             + " or ".join(f"'{forms[clock]}'" for forms in orders.values()).replace(
                 "%.f", ""
             ),
