@@ -1102,6 +1102,38 @@ def forecast_errors(values: Floats, rows: Ints, forecast: Any) -> Floats:
     return errors
 
 
+def uncertain_residuals(lost: Bools, forecast: Any) -> Bools:
+    """Return which residuals are more uncertain by lost readings than by themselves.
+
+    `lost` marks tags with a lost reading among those that a residual depends on.
+    """
+    unit, covariance = forecast.unit, forecast.covariance
+    if forecast.kind == "lags":
+        change = forecast.weights / unit[:, None] * unit
+    else:
+        share = forecast.loadings @ forecast.loadings.T
+        change = (share / unit[:, None] * unit)[None]
+    found, variance = np.zeros(lost.shape, np.bool_), np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(unit) + 1] *= 1 + forecast.ridge
+    at = np.flatnonzero(lost.any(axis=1))
+    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        left = correlation[np.ix_(columns, columns)]
+        left = left - correlation[np.ix_(columns, known)] @ weights
+        left = left * np.outer(unit[columns], unit[columns])
+        each, every = change[:, columns], change[:, columns].sum(axis=0)
+        apart = np.einsum("lji,jk,lki->i", each, left, each)
+        together = np.einsum("ji,jk,ki->i", every, left, every)
+        rows = at[which.reshape(-1) == k]
+        found[rows] = np.maximum(apart, together) > forecast.noise
+    return found
+
+
 def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
     """Return which residuals are of tags that are lost, or were a short time before.
 
@@ -1115,7 +1147,15 @@ def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
         inside = rows - back >= begins
         ever[inside] |= lost[rows[inside] - back]
     waits = 2 * ever.sum(axis=1) <= len(forecast.tags)
-    return np.where(waits[:, None], ever, now)
+    is_lost = np.where(waits[:, None], ever, now)
+    if lost.any() and forecast.noise.size and forecast.kind != "mean":
+        looked_at = now
+        if forecast.kind == "lags":
+            looked_at = np.zeros_like(now)
+            for back in range(1, len(forecast.weights) + 1):
+                looked_at |= lost[rows - back]
+        is_lost |= uncertain_residuals(looked_at, forecast)
+    return np.asarray(is_lost)
 
 
 def residuals_of(
@@ -1152,7 +1192,7 @@ def residuals_of(
 # Arrays of a forecast in rule.json.
 FORECAST_NUMBERS = (
     *("offset", "scale", "means", "hold_s", "mean", "unit", "intercept"),
-    *("weights", "loadings", "covariance"),
+    *("weights", "loadings", "covariance", "noise"),
 )
 
 
@@ -1186,7 +1226,8 @@ def read(path: str | Path | None = None) -> Numbers:
     rule["forecast"] = forecast = values.get("forecast")
     for key in (*FORECAST_NUMBERS, "kept") if forecast else ():
         kind = np.int64 if key == "kept" else np.float64
-        forecast[key] = np.array(forecast[key], kind)
+        # Files of earlier versions lack some.
+        forecast[key] = np.array(forecast.get(key, ()), kind)
     return rule
 
 
