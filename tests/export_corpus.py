@@ -138,7 +138,7 @@ FILES = [
         test=wide(*(["1,10"] * 4000), "ungültig,20", "2,30").encode("cp1252"),
         values=[[1, 10]] * 4000 + [[NAN, 20], [2, 30]],
         train=PLAIN,
-        notices=("read as Windows text", "'ungültig' 1 times"),
+        notices=("read as Windows text", "own word ('ungültig' 1): "),
         first=None,
     ),
     Case(
@@ -477,8 +477,8 @@ NUMBERS = [
         test=wide("1,10", "I/O Timeout,20", "Bad Input,30", "4,Pt Created"),
         values=[[1, 10], [NAN, 20], [NAN, 30], [4, NAN]],
         notices=(
-            "text in 3 cells is no number and no state: A (",
-            "B ('Pt Created' 1 times)",
+            "3 cells of bad quality by the source's own word ('Bad Input' 1",
+            "'Pt Created' 1): A (2) and B (1)",
         ),
     ),
     Case(
@@ -581,7 +581,7 @@ WORDS = [
         name="a word for no value among states",
         test=wide("1,OPEN", "2,Bad Input", "3,CLOSED"),
         values=[[1, 1], [2, NAN], [3, 0]],
-        notices=("CLOSED = 0, OPEN = 1 in B", "B ('Bad Input' 1 times)"),
+        notices=("CLOSED = 0, OPEN = 1 in B", "own word ('Bad Input' 1): B (1)"),
     ),
     Case(
         name="words in train and numbers in test",
@@ -948,7 +948,7 @@ LONG = [
             for s in stamps()[v : v + 1]
         ),
         values=[[0, 1], [1, NAN], [2, 0]],
-        notices=("Closed = 0, Open = 1 in B", "Value"),
+        notices=("Closed = 0, Open = 1 in B", "own word ('No Data' 1)"),
     ),
     Case(
         name="readings without a column of tags",
@@ -998,7 +998,7 @@ LONG = [
         ),
         toml='[hold_s]\nB = "forever"\n',
         values=[[k, 1 if k < 9 else NAN] for k in range(12)],
-        notices=("OPEN = 1 in B", "'Bad Input' 1 times"),
+        notices=("OPEN = 1 in B", "own word ('Bad Input' 1)"),
     ),
     Case(
         name="a tag that begins late",
@@ -1085,7 +1085,7 @@ INCIDENTS = [
             "8,05/11/2026 08:00:00,05/11/2026 09:00:00\n"
         },
         labels=[0, 0, 1, 1, 0, 0],
-        notices=("Attack 8 (2026-11-05 08:00:00) lies outside of train and test",),
+        notices=("1 incident lies outside of train and test: 8 (2026-11-05 08:00:00)",),
     ),
     Case(
         name="incidents whose days cannot be told",

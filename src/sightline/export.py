@@ -280,6 +280,7 @@ def without_lost(
     A row made of several steps is lost if at least half of them are, or the first where
     the detector reads only that. A tag is back when as many rows of it are usable as
     its residual depends on, unless more than half of the tags would have to wait.
+    So has one whose residual says nothing without a lost tag, as the detector says.
     Channels that are no tags, as those of a latent space, are left as they are.
     """
     places = {name: k for k, name in enumerate(recording.channels)}
@@ -304,9 +305,10 @@ def without_lost(
             marks[min(back, 1), inside, k] |= block_codes(lost, at, n_seen)[:, 0] > 0
     marks[1] |= marks[0]
     has_many = 2 * marks[1].sum(axis=1) > len(places)
-    return np.where(
-        np.where(has_many[:, None], marks[0], marks[1]), np.nan, residuals.values
-    )
+    is_without = np.where(has_many[:, None], marks[0], marks[1])
+    if residuals.is_unknown is not None:
+        is_without |= residuals.is_unknown
+    return np.where(is_without, np.nan, residuals.values)
 
 
 def expected(values: Matrix, train: Matrix) -> Matrix:
@@ -525,6 +527,9 @@ def _residuals(
         is_warm_up=_set(residuals.is_warm_up)[is_number],
         score=None if residuals.score is None else residuals.score[is_number],
         alarms=None if residuals.alarms is None else residuals.alarms[is_number],
+        is_unknown=None
+        if residuals.is_unknown is None
+        else residuals.is_unknown[is_number],
         notices=(
             *residuals.notices,
             f"{lost:,} rows of {len(is_number):,} have residuals that are nan and were "

@@ -493,6 +493,108 @@ def test_a_workbook_with_titles_units_commas_and_an_empty_sheet(home):
     assert (finest["FIT101"], finest["LIT101.SP"]) == (0.001, None)
 
 
+def test_a_workbook_with_notes_first_comments_and_a_sheet_a_month(home):
+    import xlsxwriter
+
+    values, stamps = plant(), times()
+    with xlsxwriter.Workbook("station.xlsx") as book:
+        book.add_worksheet("Notes").write(0, 0, "Ask the shift leader.")
+        date = book.add_format({"num_format": "dd.mm.yyyy hh:mm:ss"})
+        for name, rows in (("March", range(1000)), ("April", range(1000, N_ROWS))):
+            sheet = book.add_worksheet(name)
+            sheet.merge_range(0, 0, 0, 5, "Waterworks North")
+            sheet.write_row(2, 0, ["Time", *TAGS, "Bemerkung"])
+            sheet.write_row(3, 1, ["m³/h", "mm", "mm", "", "°C"])
+            for line, k in enumerate(rows, start=4):
+                sheet.write_datetime(line, 0, stamps[k], date)
+                sheet.write_row(line, 1, values[k].tolist())
+                if k % 300 == 0:
+                    sheet.write(line, 6, f"cleaned {k}")
+    text = started("station.xlsx")
+    assert "5 of 5 tags kept" in text
+    assert "only the sheet 'April' and 'March' was read" not in text
+    assert "only the sheet 'March' and 'April' was read, not Notes." in text
+    assert "Bemerkung holds no reading" in text
+    testbed = open_testbed("station")
+    read = np.concatenate([testbed.train.values, testbed.test.values])
+    np.testing.assert_allclose(read, values)
+
+
+def test_columns_called_q_are_quality_where_they_hold_nothing_else(home):
+    quality = np.where(np.arange(N_ROWS) % 500 == 7, "UNCERTAIN", "GOOD")
+    flow = np.arange(N_ROWS) % 90 + 100.0
+    columns = {
+        "FIT101_Q": quality,
+        "P201 Status": np.full(N_ROWS, 192),
+        "TT301_Q": flow,
+    }
+    text = started(write_wide(home / "scada.csv", **columns))
+    assert "6 of 6 tags kept" in text
+    assert (
+        "2 columns of quality (FIT101_Q and P201 Status): by them 6 cells are" in text
+    )
+    testbed = open_testbed("scada")
+    assert testbed.train.channels == (*TAGS, "TT301_Q")
+    read = np.concatenate([testbed.train.values, testbed.test.values])
+    # What the source calls bad is never held.
+    assert np.flatnonzero(np.isnan(read[:, 0])).tolist() == [*range(7, N_ROWS, 500)]
+
+
+def test_files_of_the_first_days_of_a_month_have_their_dates_from_others(home):
+    paths = []
+    for k, day in enumerate((11, 12, 13)):
+        paths.append(home / f"{day}.csv")
+        rows = slice(1000 * k, 1000 * (k + 1))
+        stamps = [t.replace(day=day) for t in times()[rows]]
+        pl.DataFrame(
+            {
+                "time": [f"{t:%d/%m/%Y %H:%M:%S}" for t in stamps],
+                **dict(zip(TAGS, plant().T[:, rows], strict=True)),
+            }
+        ).write_csv(paths[-1])
+    text = started(*paths, "--out", "works")
+    assert "2026-03-11 00:00:00 to 2026-03-13" in text
+    settings = tomllib.loads((home / "works/plant.toml").read_text())
+    assert settings["date_order"] == "day"
+    assert inspect_testbed("works").recording.date_order == "day"
+    refused(invoke("start", *paths[:2], "--out", "other"), "cannot be told apart")
+
+
+def test_an_export_of_changes_may_be_silent_while_nothing_changes(home):
+    """Some quiet minutes are no outage, and 3 hours without anything are."""
+    rng = np.random.default_rng(3)
+    lines, at = ["tag,timestamp,value"], np.zeros(3)
+    while at.min() < 86_400 * 4:
+        k = int(at.argmin())
+        is_night = at[k] % 86_400 < 20_000
+        at[k] += rng.uniform(600, 2400) if is_night else rng.uniform(20, 90)
+        if not 200_000 < at[k] < 210_800:
+            stamp = BEGIN + timedelta(seconds=float(at[k]))
+            lines.append(f"T{k},{stamp:%Y-%m-%dT%H:%M:%SZ},{rng.normal():.3f}")
+    (home / "pi.csv").write_text("\n".join(lines) + "\n")
+    text = started("pi.csv")
+    assert "3 of 3 tags kept; 1 outage, 3.0 h: time" in text
+
+
+def test_a_long_export_is_judged_in_parts_though_train_and_test_share_a_step(home):
+    write_changes(home / "hist.csv")
+    lines = (home / "hist.csv").read_text().splitlines()
+    # The last reading of train and the first of test lie within one step.
+    first, last = (datetime.fromisoformat(lines[k].split(",")[1]) for k in (1, -1))
+    cut = first + 0.6 * (last - first)
+    for seconds in (-3, 3):
+        at = (cut + timedelta(seconds=seconds)).isoformat()
+        lines.append(f"FIT101,{at},2.5,Good")
+    (home / "hist.csv").write_text("\n".join(lines) + "\n")
+    (home / "list.csv").write_text(
+        "id,start,end\n1,2026-03-02T00:20:00+01:00,2026-03-02T00:21:00+01:00\n"
+    )
+    text = started("hist.csv", "--incidents", "list.csv")
+    assert "each of 5 parts is judged by a model of the other parts" in text
+    testbed = open_testbed("hist")
+    assert np.unique(np.diff(testbed.test.time)).tolist() == [10.0]
+
+
 def test_a_long_table_of_changes_with_jitter_and_digital_states(home):
     """As PI writes it: compressed, stamps some seconds off, states for no value."""
     rng = np.random.default_rng(2)

@@ -4,7 +4,8 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from sightline.data.recording import Recording, Tag
-from sightline.detectors import baselines
+from sightline.data.validity import Validity
+from sightline.detectors import baselines, load_detector, make_detector
 from sightline.detectors.baselines import (
     LastValue,
     PCAReconstruction,
@@ -16,6 +17,7 @@ from sightline.detectors.baselines import (
 )
 from sightline.detectors.preprocessing import expected_cells, held_out_block
 from sightline.errors import FileError, StreamError
+from sightline.export import without_lost
 from sightline.progress import Step, StepKind
 
 BASELINES = [TrainingMean, LastValue, PCAReconstruction]
@@ -438,3 +440,37 @@ def test_cards_claim_no_paper_and_need_no_extra(kind):
     assert kind.card.paper == "A baseline, no paper."
     assert kind.card.extra is None
     assert kind.card.space == "observation"
+
+
+@pytest.mark.parametrize("name", ["var", "pca"])
+def test_a_residual_that_says_nothing_without_a_lost_tag_is_unknown(name, tmp_path):
+    """B follows A, which nothing else tells; C and D are told by one another."""
+    rng = np.random.default_rng(4)
+    a, common = rng.normal(size=(2, 3000))
+    b = 2 * np.roll(a, 1 if name == "var" else 0) + rng.normal(0, 0.6, 3000)
+    c, d = common + rng.normal(0, 0.3, (2, 3000))
+    values = np.column_stack([a, b, c, d])
+    tags = tuple(Tag(name=tag) for tag in "ABCD")
+    train = Recording(values=values[:2000], tags=tags, step_s=1.0)
+    options = {"components": 2} if name == "pca" else {}
+    detector = make_detector(name, **options).fit(train)
+    later = values[2000:].copy()
+    codes = np.zeros(later.shape, np.int8)
+    codes[500:600, 0] = codes[800:900, 2] = Validity.BAD
+    later[codes == Validity.BAD] = np.nan
+    record = Recording(values=later, tags=tags, step_s=1.0, validity=codes)
+    found = detector.residuals(record)
+    shown = without_lost(found, record, detector, "export")
+    is_known = np.zeros((len(later), 4), bool)
+    is_known[found.index] = np.isfinite(shown)
+    inside = slice(520, 590)
+    assert not is_known[inside, :2].any()
+    assert is_known[inside, 2:].all()
+    assert is_known[820:890, [0, 1]].all()
+    assert is_known[650:790].all()
+    # It is saved; a detector of an earlier version knows no noise.
+    detector.save(tmp_path / "detector.npz")
+    again = load_detector(tmp_path / "detector.npz")
+    np.testing.assert_array_equal(again.residuals(record).is_unknown, found.is_unknown)
+    again.noise = None
+    assert again.residuals(record).is_unknown is None

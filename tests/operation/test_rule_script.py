@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from watched_plants import dump
 
 from sightline import (
     commission,
@@ -15,10 +16,13 @@ from sightline import (
     read_rule,
     write_rule,
 )
+from sightline.data.validity import NotWatched
 from sightline.operation.apply import apply_rule, open_record
 from sightline.operation.telemetry import with_forecast
+from sightline.operation.watch import watch_folder
 from sightline.rules.file import write_script
 from tests.operation.plant_files import (
+    BEGIN,
     DAY,
     N_TEST,
     N_TRAIN,
@@ -66,6 +70,9 @@ def later():
     rows[2003:2010, 0] = np.nan  # not back at once
     rows[2500:2600, :3] = np.nan  # more than half of the tags
     rows[3000, [0, 4]] = np.nan
+    rows[3100:3160, [0, 4]] = np.nan  # too few tags, after the memory
+    rows[3150:3155] = np.nan
+    rows[3300:3306, [1, 2]] = np.nan  # too short for the memory of some
     return rows
 
 
@@ -98,6 +105,54 @@ def test_the_script_has_the_alarms_of_apply_to_the_last_bit(
     assert np.array_equal(flags, in_alarm)
     live = script.LiveTelemetry()
     assert [live.update(row) for row in rows] == in_alarm.tolist()
+
+
+def watched_in_pieces(folder, rows, size):
+    """Return alarms and time not watched of a watch of files of some rows."""
+    first = N_TRAIN + N_TEST
+    for k in range(0, len(rows), size):
+        path = folder / f"by{size}" / f"{k:05d}.csv"
+        write_table(path, first + k, rows[k : k + size])
+        # A tag that says a word in place of its values, one of them unknown.
+        lines = path.read_text().splitlines()
+        for at in range(max(200 - k, 0), min(400 - k, size)):
+            word = "#Ausfall" if at + k < 230 else "Wartung"
+            cells = lines[at + 1].split(",")
+            lines[at + 1] = ",".join([*cells[:-1], word])
+        path.write_text("\n".join([*lines, ""]).replace("nan", ""))
+    state = folder / f"{size}.db"
+    watch_folder(folder / "rule.json", folder / f"by{size}", state, settle_s=0)
+    found = dump(state, len(TAGS))
+    del found["read"]
+    return found
+
+
+@pytest.mark.parametrize("name", ["var", "pca"])
+def test_rows_with_too_few_tags_are_not_watched_after_the_memory(plant, name, tmp_path):
+    made, _ = script_of(plant, name, tmp_path)
+    rows = later()[:3500]
+    rows[3380:3480, [0, 4]] = np.nan
+    rows[200:400, 4] = np.nan
+    by_size = [watched_in_pieces(tmp_path, rows, size) for size in (3500, 700, 60)]
+    assert by_size[0] == by_size[1] == by_size[2]
+    applied(rows, tmp_path, made)
+    record = open_record(tmp_path / "exports", made, tmp_path / "rule.json")
+    assert list(record.unwatched) == by_size[0]["unwatched"]
+    # One row is held; then as many are watched as a residual is made of.
+    begin = BEGIN.timestamp() + STEP_S * (N_TRAIN + N_TEST)
+    too_few = [
+        tuple(round((at - begin) / STEP_S) for at in (one.start, one.end))
+        for one in record.unwatched
+        if one.reason is NotWatched.TOO_FEW
+    ]
+    memory = made.forecast.looks_at
+    lost = [(3101, 3151), (3301, 3306), (3381, 3480)]
+    wanted = [(a + memory, b) for a, b in lost if a + memory < b]
+    assert too_few == sorted([*wanted, (3155, 3160)])
+    said = {one.kind: one.text() for one in by_size[0]["alarms"] if one.cause}
+    assert "(too few tags: more than a quarter has no usable value)" in said["no data"]
+    assert said["tag lost"].startswith("TT301 has no usable value since")
+    assert "the export says 'Wartung', which is no number" in said["tag lost"]
 
 
 def test_a_break_begins_a_run(plant, tmp_path):

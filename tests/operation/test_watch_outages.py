@@ -21,14 +21,25 @@ from watched_plants import (
     write_rule_file,
 )
 
-from sightline import Recording, Tag, commission, export_stream, write_rule
+from sightline import (
+    Recording,
+    Tag,
+    commission,
+    export_stream,
+    read_rule,
+    write_rule,
+)
 from sightline.cli.app import app
 from sightline.data.validity import NotWatched, Unwatched, Validity
 from sightline.data.zones import iso_stamp, stamp
 from sightline.detectors import make_detector
 from sightline.errors import FileError
 from sightline.operation.live import LiveDetector, runs_of
-from sightline.operation.telemetry import TelemetryReader, rule_rows
+from sightline.operation.telemetry import (
+    TelemetryReader,
+    export_settings,
+    rule_rows,
+)
 from sightline.operation.watch import watch_folder
 from sightline.rules.normal import Telemetry
 from sightline.testbeds.own_plant.settings import PlantSettings
@@ -275,6 +286,59 @@ def test_files_by_hour_by_day_and_one_file_give_one_state(tmp_path, rule_of_tele
     # A reading is held for 60 s, so that an outage begins one row later.
     n_out = [round((one.end - one.start) / STEP_S) for one in states[0]["unwatched"]]
     assert n_out == [119, 59, 129]
+
+
+def test_an_export_of_changes_by_the_hour_has_no_rows_missing(
+    tmp_path, rule_of_telemetry
+):
+    """As a historian writes it: files begin and end with the changes in them."""
+    rows, time = telemetry(DAY, seed=5), times(DAY)
+    made = read_rule(rule_of_telemetry)
+    holds = dict.fromkeys(CHANNELS, 4 * 3600.0)
+    origin = replace(made.origin, telemetry=replace(made.origin.telemetry, holds=holds))
+    (tmp_path / "rule").mkdir()
+    detector = rule_of_telemetry.parent / "var.npz"
+    write_rule(
+        replace(made, origin=origin), tmp_path / "rule/rule.json", detector=detector
+    )
+    kept = [
+        (float(at), f"{CHANNELS[k]},{iso_stamp(float(at), 'UTC')},{row[k]:.6g}")
+        for j, (at, row) in enumerate(zip(time, rows, strict=True))
+        # Nothing changes for the last half of each hour.
+        for k in range(4)
+        if j % 60 < 30 or j in (0, DAY - 1)
+    ]
+    states = []
+    for size in (86_400, 7200):
+        folder = tmp_path / f"by{size}"
+        folder.mkdir()
+        for k in range(int(DAY * STEP_S // size) + 1):
+            inside = [line for at, line in kept if int((at - BEGIN) // size) == k]
+            if inside:
+                text = "\n".join(["tag,time,value", *inside, ""])
+                (folder / f"{k:03d}.csv").write_text(text)
+        watch_folder(tmp_path / "rule", folder, tmp_path / f"{size}.db", settle_s=0)
+        states.append(dump(tmp_path / f"{size}.db"))
+        states[-1].pop("read")
+    assert states[0] == states[1]
+    assert states[0]["unwatched"] == []
+    # The first rows have too few before them for a residual.
+    assert sum(states[0]["hours"][1]) == DAY - 5
+
+
+def test_dates_are_read_in_the_order_that_the_rule_remembers(tmp_path):
+    known = Telemetry(step_s=STEP_S, date_order="day")
+    rule = replace(made().deployed(), origin=None)
+    assert not export_settings(tmp_path, rule).date_order
+    origin = replace(made().deployed().origin, telemetry=known)
+    settings = export_settings(tmp_path, replace(rule, origin=origin))
+    path = write_table(tmp_path / "a.csv", "time,LIT101,MV101")
+    path.write_text(path.read_text().replace("2026-09-22", "03/09/2026"))
+    reader = TelemetryReader(channels=CHANNELS[:3], settings=settings, known=known)
+    first = reader(path).time[0]
+    assert stamp(first, settings.timezone).startswith("2026-09-03 00:00:00")
+    with pytest.raises(FileError, match="day and month cannot be told apart"):
+        read(path)
 
 
 def test_faster_rows_with_lost_cells_give_apply_the_residuals_of_watch():

@@ -314,8 +314,9 @@ def test_uncertain_minutes_of_an_attack_before_test_are_ignored_too(tmp_path):
 def test_an_attack_between_two_rows_is_not_said_to_lie_outside(tmp_path):
     listed = uncertain(("09:03:02", "09:03:07", "0"))
     found = open_testbed(plant(tmp_path / "mine", attacks=listed))
-    assert not any("outside of train and test" in text for text in found.notices)
-    assert any(text.startswith("Attack 1") for text in found.notices)
+    assert found.notices == (
+        "1 incident lies in a gap, between two rows: 1 (2026-11-15 09:03:02).",
+    )
 
 
 def test_an_incident_inside_train_is_left_out_with_a_break(tmp_path):
@@ -340,9 +341,14 @@ def test_an_incident_outside_of_both_tables_is_told(tmp_path):
     listed = uncertain(("07:00:00", "07:10:00", ""), ("09:01:00", "09:02:00", ""))
     found = open_testbed(plant(tmp_path / "mine", attacks=listed))
     assert found.notices == (
-        "Attack 1 (2026-11-15 07:00:00) lies outside of train and test.",
+        "1 incident lies outside of train and test: 1 (2026-11-15 07:00:00).",
     )
     assert [attack.id for attack in found.test.attacks] == ["2"]
+    rows = [(f"07:{k:02d}:00", f"07:{k:02d}:30", "") for k in range(40)]
+    many = open_testbed(plant(tmp_path / "many", attacks=uncertain(*rows)))
+    (said,) = many.notices
+    assert said.startswith("40 incidents lie outside of train and test: 1 (2026-11-15")
+    assert said.endswith("and 37 more.")
 
 
 def test_attacked_tags_that_are_not_recorded_are_told(tmp_path):
@@ -682,7 +688,7 @@ def test_what_is_wrong_with_a_plant_is_told(tmp_path):
     )
     assert wrong[1] == "100 time stamps of train occur in test too."
     assert wrong[2:] == [
-        f"{name}: 10 cells are not finite numbers: LIT101 (10)."
+        f"{name}: in 10 cells is no finite number: LIT101 (10)."
         for name in ("train", "test")
     ]
 

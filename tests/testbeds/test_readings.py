@@ -134,9 +134,8 @@ def test_text_among_the_numbers_is_missing_and_told(tmp_path):
     assert found.unwatched == (Unwatched(2.0, 3.0, NotWatched.NO_DATA),)
     assert found.breaks.tolist() == [0, 2]
     assert found.notices == (
-        "test.csv: text in 3 cells is no number and no state: A ('Bad Input' 2 times) "
-        "and B ('No Data' 1 times).",
-        "test.csv: 3 cells of bad quality by the source's own word: A (2) and B (1).",
+        "test.csv: 3 cells of bad quality by the source's own word ('Bad Input' 2 and "
+        "'No Data' 1): A (2) and B (1).",
     )
 
 
@@ -146,7 +145,7 @@ def test_text_far_down_is_found_too(tmp_path):
     found = read(tmp_path, wide(*rows))
     expected = [10_398.5, 10_399.5, NAN, 10_401.5]
     np.testing.assert_array_equal(found.values[10_398:10_402, 0], expected)
-    assert "'Bad Input' 1 times" in found.notices[0]
+    assert "own word ('Bad Input' 1): A (1)" in found.notices[0]
 
 
 def test_empty_cells_are_held(tmp_path):
@@ -432,11 +431,12 @@ def test_a_tag_without_any_good_reading_is_kept_without_a_value(tmp_path):
 
 
 def test_text_in_the_column_of_values_is_missing_and_told(tmp_path):
-    found = read(tmp_path, long("A,0,1", "A,1,Bad Input", "A,2,3"))
+    found = read(tmp_path, long("A,0,1", "A,1,Wartung", "A,2,3"))
     assert found.values.ravel().tolist() == [1, 3]
-    assert "test.csv: text in 1 cell is no number and no state: value " in " ".join(
-        found.notices
-    )
+    said = " ".join(found.notices)
+    assert "text in 1 cell is no number and no state, and is taken as bad: val" in said
+    assert found.words["A"][0].tolist() == [1]
+    assert found.words["A"][1].to_list() == ["Wartung"]
 
 
 @pytest.mark.parametrize(

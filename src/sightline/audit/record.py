@@ -575,6 +575,8 @@ class RecordingFacts:
         Seconds for which a reading of a tag is held; 1e300 for ever.
     mode : Mode, optional
         When the plant runs; the rest of the time is not watched.
+    date_order : {"", "day", "month"}
+        Which number comes first in dates of exports, where that is known.
     unwatched : tuple of Unwatched
         The time of train and test that was not watched.
     stillness : dict of str to Stillness
@@ -590,6 +592,7 @@ class RecordingFacts:
     attacks: tuple[AttackFacts, ...] = ()
     holds: dict[str, float] = field(default_factory=dict)
     mode: Mode | None = None
+    date_order: str = ""
     unwatched: tuple[Unwatched, ...] = ()
     stillness: dict[str, Stillness] = field(default_factory=dict)
 

@@ -750,7 +750,12 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     ]
     if load.days:
         lines.append(
+            # Without labels nobody knows which alarms are false.
             f"On {load.days:.1f} attack-free days: {plural(load.alarms, 'false alarm')}"
+            if use.n_attacks
+            else f"In {load.days:.1f} watched days: {plural(load.alarms, 'alarm')}"
+        )
+        lines[-1] += (
             f" ({load.standing} because one stood), {share(load.share_of_time, 1)} of "
             f"time in alarm, {share(load.lingering_share, 1)} lingering."
         )

@@ -1,10 +1,10 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from zoneinfo import ZoneInfo
 
 from rich.console import Group, RenderableType
@@ -13,7 +13,7 @@ from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door, options_named
 from sightline.errors import FileError, SightlineError
-from sightline.progress import Step, StepKind, progress_bar
+from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.show.terminal import bullets, facts
 from sightline.text import by_kind, exact, names
 
@@ -81,7 +81,6 @@ def start_command(
       sightline start export.csv --column time=Moment --column ignore=Remark
     """
     from sightline.files import staged_folder
-    from sightline.testbeds.own_plant.look import look_at
     from sightline.testbeds.own_plant.proposal import propose, write_plant
 
     folder = Path(exports[0].name.split(".")[0] or "plant") if out is None else out
@@ -92,17 +91,8 @@ def start_command(
             )
         columns = _columns(column or [])
         with progress_bar("Reading") as advance, options_named("--column {}=NAME"):
-            seen, refusals = [], []
-            for k, path in enumerate(exports):
-                advance(Step(StepKind.READING, k, len(exports), path.name))
-                stated = {"timezone": timezone, "time_format": time_format}
-                try:
-                    seen.append(look_at(path, **stated, columns=columns))
-                except FileError as error:
-                    refusals.append(str(error))
-            if refusals:
-                # All of them in one round, each kind once.
-                raise FileError(" ".join(by_kind(refusals)))
+            stated = {"timezone": timezone, "time_format": time_format}
+            seen = _looked_at(exports, {**stated, "columns": columns}, advance)
             proposal = propose(
                 seen,
                 timezone=timezone,
@@ -137,6 +127,32 @@ def start_command(
         screen.print(_result(proposal, audit, folder))
     if proposal.left_out and not accept_dropped:
         raise Exit(TAGS_DROPPED)
+
+
+def _looked_at(
+    paths: Sequence[Path], stated: Mapping[str, Any], advance: Progress
+) -> "list[Export]":
+    """Return what exports hold; refuse all that cannot be read in one round.
+
+    Where dates of one file may have the day or the month first, others may tell.
+    """
+    from sightline.testbeds.own_plant.look import look_at
+
+    seen: dict[Path, Export] = {}
+    refusals = dict.fromkeys(paths, "")
+    for _ in range(2):
+        orders = {one.date_order for one in seen.values()} - {""}
+        known = {"date_order": orders.pop()} if len(orders) == 1 else {}
+        for k, path in enumerate([*refusals]):
+            advance(Step(StepKind.READING, k, len(paths), path.name))
+            try:
+                seen[path] = look_at(path, **stated, **known)
+                del refusals[path]
+            except FileError as error:
+                refusals[path] = str(error)
+    if refusals:
+        raise FileError(" ".join(by_kind([*refusals.values()])))
+    return [seen[path] for path in paths]
 
 
 def _split_time(text: str, timezone: str | None, seen: "Sequence[Export]") -> float:

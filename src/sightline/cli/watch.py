@@ -8,8 +8,9 @@ from rich.table import Table
 from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door
+from sightline.data.zones import stamp
 from sightline.progress import progress_bar
-from sightline.text import by_kind, names, plural, span_s
+from sightline.text import by_kind, counted, names, plural, span_s
 
 if TYPE_CHECKING:
     from sightline.operation.alarms import AlarmRecord
@@ -129,6 +130,12 @@ def watch_command(
     read = f"{plural(len(done.read), 'file')} read"
     waiting = f", {names(done.waiting, 3)} left" if done.waiting else ""
     lines = [f"{read}{waiting}; {plural(done.alarms, 'alarm')} ended."]
+    lines += [done.readings] if done.readings else []
+    if done.n_waiting:
+        said = counted(done.n_waiting, "alarm", "has", "have")
+        lines.append(
+            f"{said} ended and nobody has acknowledged: sightline alarm list {state}"
+        )
     if done.week is not None:
         state_line = done.week.state_line()
         lines = [*([state_line] if state_line else []), *lines]
@@ -193,7 +200,7 @@ def alarm_command(
         seconds = span_s(shelved_for)
     except ValueError as error:
         raise BadParameter(f"--for: {error}") from None
-    remarks: list[str] = []
+    older: list[AlarmRecord] = []
     with door(debug=debug), alarm_desk(state, settings) as desk:
         if action is AlarmAction.ACK:
             said = None if verdict is None else AlarmVerdict(verdict)
@@ -203,12 +210,19 @@ def alarm_command(
         elif action is AlarmAction.UNSHELVE:
             found = desk.unshelve(chosen, by)
         else:
-            found = desk.alarms(everything=everything, most=_MOST_ENDED)
+            found, older = desk.alarms(everything=everything, most=_MOST_ENDED)
         remarks = desk.save()
         zone = desk.zone
     for remark in remarks:
         console(stderr=True).print(remark, soft_wrap=True)
     _print_alarms(found, zone)
+    if older:
+        first, last = (stamp(older[k].start, zone)[:10] for k in (0, -1))
+        console().print(
+            f"And {plural(len(older), 'older alarm')} that nobody has acknowledged, of "
+            f"{first} to {last}: --all lists them.",
+            soft_wrap=True,
+        )
 
 
 def answer_command(

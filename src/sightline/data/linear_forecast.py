@@ -3,8 +3,10 @@
 `rules/standalone.py` computes the residuals with numpy alone.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+
+import numpy as np
 
 from sightline.data.arrays import Floats, Ints
 
@@ -58,6 +60,9 @@ class LinearForecast:
         A lost reading is what the others expect of it; empty: its last value.
     ridge : float
         Added to each variance for that, as a share of it.
+    noise : array of shape (p,)
+        Variance of residuals of train: one that is more uncertain by lost readings is
+        not known; empty: all are.
     """
 
     kind: ForecastKind
@@ -76,3 +81,4 @@ class LinearForecast:
     loadings: Floats
     covariance: Floats
     ridge: float = 0.0
+    noise: Floats = field(default_factory=lambda: np.empty(0))

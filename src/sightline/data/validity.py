@@ -7,7 +7,7 @@ of the record, the rows around it are separated by a break, and no hour, rate or
 counts it. `Unwatched` remembers when and why.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final
@@ -23,7 +23,9 @@ Codes = npt.NDArray[np.int8]
 
 # A row is an outage if at least this share of the tags cannot be used,
 OUTAGE_SHARE: Final = 0.5
-# and not watched if more than this share cannot, for longer than this.
+# and not watched if more than this share cannot, for longer than the memory of the
+# detector: then all that it expects was told by the others. Without a detector, for
+# longer than this.
 POOR_SHARE: Final = 0.25
 POOR_S: Final = 600.0
 # A single tag among others is lost; it never makes an outage.
@@ -83,6 +85,19 @@ CODE_WORDS: Final = {
 }
 
 
+# The same in fewer words, where one sentence counts all codes.
+READING_WORDS: Final = {
+    Validity.HELD: "held",
+    Validity.FROZEN: "frozen",
+    Validity.MOVED: "moved for the first time",
+    Validity.BAD: "bad",
+    Validity.MISSING: "missing",
+    Validity.RANGE: "out of range",
+    Validity.UNIT: "in another unit",
+    Validity.CLOCK: "of a time that cannot be believed",
+}
+
+
 class NotWatched(StrEnum):
     """Why rows were not watched."""
 
@@ -133,7 +148,13 @@ def watched_words(
         return f"{told}."
     more = len(unwatched) - len(chosen)
     rest = f", and {plural(more, 'shorter time')}" if more else ""
-    return f"{told}; not watched: {'; '.join(spans)}{rest}."
+    said = f"{told}; not watched: {'; '.join(spans)}{rest}."
+    if any(one.reason is NotWatched.TOO_FEW for one in unwatched):
+        said += (
+            f" Too few tags: more than {POOR_SHARE:.0%} had no usable value for longer "
+            "than the memory of the detector."
+        )
+    return said
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,23 +186,82 @@ def codes_of(values: npt.NDArray[np.floating]) -> Codes:
     return np.where(np.isnan(values), Validity.MISSING, Validity.GOOD).astype(np.int8)
 
 
-def code_counts(codes: Codes, channels: Sequence[str], most: int = 6) -> list[str]:
-    """Return in words how many cells have each code but ``GOOD``, by tag."""
+def code_counts(
+    codes: Codes,
+    channels: Sequence[str],
+    most: int = 6,
+    texts: Mapping[str, int] | None = None,
+) -> list[str]:
+    """Return in words how many cells have each code but ``GOOD``, by tag.
+
+    `texts` are those in the place of bad values, with their counts.
+    """
     found: list[str] = []
-    n_codes = len(Validity)
-    # All cells are counted in one pass, most often over nothing but good ones.
-    odd = np.flatnonzero(codes)
-    place = codes.ravel()[odd].astype(np.int64) * len(channels) + odd % len(channels)
-    table = np.bincount(place, minlength=n_codes * len(channels))
+    table = code_table(codes)
     for code, words in CODE_WORDS.items():
-        counts = table.reshape(n_codes, -1)[code]
+        counts = table[code]
         if counts.any():
             order = np.argsort(-counts, kind="stable")
             by_tag = [f"{channels[k]} ({counts[k]:,})" for k in order if counts[k]]
             total = int(counts.sum())
             cells = f"{total:,} {'cell' if total == 1 else 'cells'}"
+            said = [f"{text!r:.40} {n:,}" for text, n in (texts or {}).items()]
+            if code is Validity.BAD and said:
+                words += f" ({names(said, most)})"
             found.append(f"{cells} {words}: {names(by_tag, most)}.")
     return found
+
+
+def code_table(codes: Codes) -> Ints:
+    """Return how many cells have each code: an array of shape (codes, channels)."""
+    n_codes, (n_rows, n_channels) = len(Validity), codes.shape
+    # All cells are counted in one pass, most often over nothing but good ones.
+    odd = np.flatnonzero(codes)
+    place = codes.ravel()[odd].astype(np.int64) * n_channels + odd % n_channels
+    table = np.bincount(place, minlength=n_codes * n_channels).reshape(n_codes, -1)
+    table[Validity.GOOD] = n_rows - table[1:].sum(axis=0)
+    return table
+
+
+def reading_words(
+    table: Ints, channels: Sequence[str], texts: Sequence[str] = (), most: int = 3
+) -> str:
+    """Return what the readings of some rows were worth as one sentence.
+
+    Parameters
+    ----------
+    table : array of int, shape (codes, channels)
+        See `code_table`.
+    channels : sequence of str
+        The columns.
+    texts : sequence of str
+        What stood in the place of bad ones.
+    most : int
+        Tags and texts of each code that are named.
+
+    Returns
+    -------
+    str
+        Empty if all are good.
+
+    Examples
+    --------
+    >>> table = code_table(np.array([[0, 4], [1, 4], [0, 0]], np.int8))
+    >>> print(reading_words(table, ["pH", "Redox"], ["#Ausfall"]))
+    Of 6 readings 1 was held and 2 were bad (Redox; '#Ausfall').
+    """
+    said = []
+    for code, words in READING_WORDS.items():
+        count = int(table[code].sum())
+        if not count:
+            continue
+        order = np.argsort(-table[code], kind="stable")
+        tags = names([channels[k] for k in order if table[code, k]], most)
+        if code is Validity.BAD and texts:
+            tags += f"; {names(texts, most, quoted=True)}"
+        of = "" if code is Validity.HELD else f" ({tags})"
+        said.append(f"{count:,} {'was' if count == 1 else 'were'} {words}{of}")
+    return f"Of {int(table.sum()):,} readings {names(said)}." if said else ""
 
 
 # --- Holding --------------------------------------------------------------------------
@@ -290,6 +370,8 @@ class Gate:
     ----------
     step_s : float
         Seconds a row.
+    poor_s : float
+        For how long more than a quarter of the tags may be away.
     mode : (int, Mode), optional
         The channel that says whether the plant runs, and when it does.
     state : array of shape (3,)
@@ -298,16 +380,21 @@ class Gate:
     """
 
     step_s: float
+    poor_s: float = POOR_S
     mode: tuple[int, Mode] | None = None
     state: Floats = field(default_factory=lambda: np.array([0.0, np.nan, np.inf]))
 
-    def reasons(self, values: Floats, codes: Codes) -> Codes:
+    def reasons(
+        self, values: Floats, codes: Codes, begins: Bools | None = None
+    ) -> Codes:
         """Return for each row why it was not watched, as `NotWatched.code`; else 0.
 
         Parameters
         ----------
         values, codes : array of shape (n_rows, n_channels)
             Of the rows, in order of time.
+        begins : array of bool, shape (n_rows,), optional
+            Rows before which others are missing: there a detector forgets.
 
         Examples
         --------
@@ -322,12 +409,13 @@ class Gate:
         n_tags = codes.shape[1]
         n_lost = (~is_usable(codes)).sum(axis=1)
         is_several = n_lost >= min(LEAST_TAGS, n_tags)
-        poor = _run_lengths(is_several & (n_lost > POOR_SHARE * n_tags), self.state[0])
+        is_poor = is_several & (n_lost > POOR_SHARE * n_tags)
+        poor = _run_lengths(is_poor, self.state[0], begins)
         if len(poor):
             self.state[0] = poor[-1]
         if self.mode is not None and len(codes):
             found[~self._runs(values)] = NotWatched.STOPPED.code
-        found[poor * self.step_s > POOR_S] = NotWatched.TOO_FEW.code
+        found[poor * self.step_s > self.poor_s + 1e-6] = NotWatched.TOO_FEW.code
         found[is_several & (n_lost >= OUTAGE_SHARE * n_tags)] = NotWatched.NO_DATA.code
         return found
 
@@ -348,10 +436,11 @@ class Gate:
         return is_running & (since * self.step_s >= mode.settle_s)
 
 
-def _run_lengths(flags: Bools, before: float) -> Floats:
+def _run_lengths(flags: Bools, before: float, begins: Bools | None = None) -> Floats:
     """Return how many rows in a row a flag has been set, with those before."""
     rows = np.arange(1.0, len(flags) + 1)
-    cleared = np.maximum.accumulate(np.where(flags, -before, rows))
+    since = -before if begins is None else np.where(begins, rows - 1, -before)
+    cleared = np.maximum.accumulate(np.where(flags, since, rows))
     return np.where(flags, rows - cleared, 0.0)
 
 

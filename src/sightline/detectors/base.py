@@ -305,6 +305,8 @@ class Residuals(Shown):
         Rows computed from fewer steps than the detector looks back; none if not given.
     scale : array of shape (n_channels,), optional
         Factor from a residual to the plant's units.
+    is_unknown : array of bool, shape of `values`, optional
+        Residuals that rest on cells of lost tags so much that they say nothing.
     notices : tuple of str
         Sentences about what was filled, left out or chosen.
 
@@ -330,6 +332,7 @@ class Residuals(Shown):
     alarms: Bools | None = None
     is_warm_up: Bools | None = None
     scale: Floats | None = None
+    is_unknown: Bools | None = None
     notices: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

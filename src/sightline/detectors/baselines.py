@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.linear_forecast import ForecastKind, LinearForecast
 from sightline.data.recording import Recording
 from sightline.detectors.base import (
@@ -30,6 +30,7 @@ from sightline.detectors.preprocessing import (
     expected_cells,
     forecast_windows,
     rows_to_learn,
+    uncertain_residuals,
 )
 from sightline.detectors.settings import BaselineSettings, Count, Natural, NonNegative
 from sightline.errors import StreamError
@@ -39,6 +40,8 @@ from sightline.progress import Progress, Step, StepKind
 _ROWS_AT_ONCE = 16_384
 # Share of its variance added to each tag where others tell what it would be.
 _RIDGE = 1e-3
+# Rows of train, at most, that tell how large residuals are.
+_ROWS_OF_NOISE = 50_000
 _REPLACED = "Those that were lost have instead what the other tags of their row tell."
 # A channel with less than this left outside the components is one of them by itself.
 _LEAST_LEFT = 1e-9
@@ -110,6 +113,8 @@ class Baseline(LearnedDetector):
     # that the others expect of it; without a covariance its last one.
     mean: Floats
     covariance: Floats | None = None
+    # Variance of the residuals of rows learned from, where others' cells enter them.
+    noise: Floats | None = None
 
     @abstractmethod
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
@@ -122,6 +127,23 @@ class Baseline(LearnedDetector):
     def _choices(self) -> tuple[str, ...]:
         """Return sentences about what was chosen in learning."""
         return ()
+
+    def _change(self) -> tuple[Floats, int] | None:
+        """Return how residuals change with cells, by lag, and the first lag."""
+        return None
+
+    def _unknown(self, lost: Bools | None, rows: Ints) -> Bools | None:
+        """Return which residuals of these rows rest on lost cells too much."""
+        change = self._change()
+        if lost is None or self.covariance is None or self.noise is None or not change:
+            return None
+        by_lag, first = change
+        looked_at = lost[rows - first]
+        for lag in range(first + 1, first + len(by_lag)):
+            looked_at = looked_at | lost[rows - lag]
+        return uncertain_residuals(
+            looked_at, by_lag, self.covariance, _RIDGE, self.noise
+        )
 
     def forecast(self, hold_s: Floats | None = None) -> LinearForecast | None:
         """Return what it expects as numbers; None if it is none of the linear forms.
@@ -168,6 +190,7 @@ class Baseline(LearnedDetector):
             memory=0 if memory is None else memory(),
             covariance=np.empty((0, 0)) if covariance is None else covariance,
             ridge=0.0 if covariance is None else _RIDGE,
+            noise=np.empty(0) if self.noise is None else self.noise,
             **numbers,
         )
 
@@ -182,7 +205,11 @@ class Baseline(LearnedDetector):
         preprocessing, train, trained, held_out = rows_to_learn(
             recording, self.settings, self.looks_at, self.card.title
         )
-        self._learn_rows(np.asarray(train.values, np.float64), trained, held_out)
+        values = np.asarray(train.values, np.float64)
+        self._learn_rows(values, trained, held_out)
+        if self._change() is not None:
+            some = trained[:: 1 + len(trained) // _ROWS_OF_NOISE]
+            self.noise = self._row_residuals(values, some).var(axis=0)
         self.preprocessing = preprocessing
         progress(Step(StepKind.TRAINING, 1, 1))
         return Split(trained=train.rows[trained], held_out=train.rows[held_out])
@@ -213,6 +240,7 @@ class Baseline(LearnedDetector):
             space=self.card.space,
             every=scaled.every,
             scale=scaled.scale,
+            is_unknown=self._unknown(scaled.is_lost, rows),
             notices=(*notices, *self._choices()),
         )
 
@@ -220,7 +248,8 @@ class Baseline(LearnedDetector):
         return self.looks_at - 1
 
     def _arrays(self) -> Arrays:
-        names = [*self.learned, *([] if self.covariance is None else ["covariance"])]
+        more = [n for n in ("covariance", "noise") if getattr(self, n) is not None]
+        names = [*self.learned, *more]
         learned = {name: np.asarray(getattr(self, name)) for name in names}
         return self.preprocessing.arrays() | learned
 
@@ -230,7 +259,7 @@ class Baseline(LearnedDetector):
             array = arrays[name]
             setattr(self, name, array if array.ndim else array.item())
         # Files of earlier versions have none.
-        self.covariance = arrays.get("covariance")
+        self.covariance, self.noise = arrays.get("covariance"), arrays.get("noise")
 
 
 class TrainingMean(Baseline):
@@ -334,6 +363,10 @@ class PCAReconstruction(Baseline):
 
     def _form(self) -> ForecastKind:
         return ForecastKind.COMPONENTS
+
+    def _change(self) -> tuple[Floats, int]:
+        share = self.loadings @ self.loadings.T
+        return (share / self.deviation[:, None] * self.deviation)[None], 0
 
     def _choices(self) -> tuple[str, ...]:
         n_channels, n_kept = self.loadings.shape
@@ -574,6 +607,9 @@ class VectorAutoregression(Baseline):
 
     def _form(self) -> ForecastKind:
         return ForecastKind.LAGS
+
+    def _change(self) -> tuple[Floats, int]:
+        return self.weights / self.deviation[:, None] * self.deviation, 1
 
     def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.order == 1 else f"{self.order} rows"

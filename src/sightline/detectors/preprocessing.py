@@ -168,6 +168,53 @@ def expected_cells(
     return filled
 
 
+def uncertain_residuals(
+    lost: Bools, change: Floats, covariance: Floats, ridge: float, noise: Floats
+) -> Bools:
+    """Return which residuals are more uncertain by lost cells than by themselves.
+
+    A lost cell is what the others expect of it, with the variance that they leave. It
+    enters the residuals of other channels: of one row, or in all rows alike, whatever
+    is more.
+
+    Parameters
+    ----------
+    lost : array of bool, shape (n_rows, n_channels)
+        Channels with a lost cell among those that the residuals of a row depend on.
+    change : array of shape (n_lags, n_channels, n_channels)
+        By how much a residual (last axis) changes with a cell, by lag.
+    covariance, ridge
+        As of `expected_cells`.
+    noise : array of shape (n_channels,)
+        Variance of the residuals of normal rows.
+
+    Examples
+    --------
+    >>> change, lost = np.array([[[0.0, 0.1], [2.0, 0.0]]]), np.array([[False, True]])
+    >>> uncertain_residuals(lost, change, np.eye(2), 0.0, np.ones(2)).tolist()
+    [[True, False]]
+    """
+    found, variance = np.zeros(lost.shape, np.bool_), np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(unit) + 1] *= 1 + ridge
+    at = np.flatnonzero(lost.any(axis=1))
+    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        left = correlation[np.ix_(columns, columns)]
+        left = left - correlation[np.ix_(columns, known)] @ weights
+        left = left * np.outer(unit[columns], unit[columns])
+        each, every = change[:, columns], change[:, columns].sum(axis=0)
+        apart = np.einsum("lji,jk,lki->i", each, left, each)
+        together = np.einsum("ji,jk,ki->i", every, left, every)
+        rows = at[which.ravel() == k]
+        found[rows] = np.maximum(apart, together) > noise
+    return found
+
+
 def means_of(values: Matrix) -> Floats:
     """Return each channel's mean over its finite cells; 0 for a channel without any."""
     is_finite = np.isfinite(values)

@@ -381,7 +381,9 @@ class AlarmDesk:
         self.answers: list[TagAnswer] = []
         self.live: WatchMemory | None = None
 
-    def alarms(self, *, everything: bool = False, most: int = 20) -> list[AlarmRecord]:
+    def alarms(
+        self, *, everything: bool = False, most: int = 20
+    ) -> tuple[list[AlarmRecord], list[AlarmRecord]]:
         """Return the alarms that run, are shelved, or still wait for a person.
 
         Parameters
@@ -390,18 +392,25 @@ class AlarmDesk:
             Also those that were seen to.
         most : int
             Of those that have ended the latest count.
+
+        Returns
+        -------
+        alarms, older : list of AlarmRecord
+            Those that wait as well, and are older, apart.
         """
         known = {one.id: one for one in self.store.alarms()} | self.book.alarms
         every = sorted(known.values(), key=lambda one: (one.start, one.id))
         if everything:
-            return every
-        ended = [one for one in every if not one.is_running and one.until is None]
-        waiting = [one.id for one in ended if not one.acknowledged][-most:]
+            return every, []
+        waiting = [one for one in every if one.is_waiting]
+        older = waiting[: max(len(waiting) - most, 0)]
+        left = {one.id for one in older}
+        is_over = [not one.is_running and one.until is None for one in every]
         return [
             one
-            for one in every
-            if one.is_running or one.until is not None or one.id in waiting
-        ]
+            for one, over in zip(every, is_over, strict=True)
+            if not over or (one.is_waiting and one.id not in left)
+        ], older
 
     def acknowledge(
         self, names: Sequence[str], by: str, verdict: AlarmVerdict | None, note: str

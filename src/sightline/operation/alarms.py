@@ -198,6 +198,8 @@ class Happening:
         Limit of the rule.
     why : str
         What ended it, if not itself: ``"an outage"``.
+    cause : str
+        What began it, where that is known and its kind does not say it.
     by : str
         The person, or the rule.
     until : float, optional
@@ -218,6 +220,7 @@ class Happening:
     peak: float | None = None
     limit: float | None = None
     why: str = ""
+    cause: str = ""
     by: str = ""
     until: float | None = None
     verdict: AlarmVerdict | None = None
@@ -246,8 +249,8 @@ class AlarmRecord:
         See `Happening`.
     end : float, optional
         When it ended; None while it runs.
-    why : str
-        What ended it, if not itself.
+    why, cause : str
+        See `Happening`.
     acknowledged : bool
         Whether a person has.
     by : str
@@ -275,6 +278,7 @@ class AlarmRecord:
     limit: float | None = None
     end: float | None = None
     why: str = ""
+    cause: str = ""
     acknowledged: bool = False
     by: str = ""
     until: float | None = None
@@ -287,6 +291,12 @@ class AlarmRecord:
     def is_running(self) -> bool:
         """Whether it has not ended."""
         return self.end is None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has ended and still waits for a person."""
+        is_over = not self.is_running and self.until is None
+        return is_over and not self.acknowledged
 
     @property
     def below_shelf(self) -> State:
@@ -325,6 +335,8 @@ class AlarmRecord:
             since=stamp(self.start, zone),
             peak=number(self.peak),
         )
+        if self.cause:
+            said += f" ({self.cause})"
         if self.until is not None:
             said += f"; shelved until {stamp(self.until, zone)}"
         if self.end is not None and self.kind is not AlarmKind.SHELVED:
@@ -402,6 +414,7 @@ def after(
             tags=tags,
             peak=what.peak,
             limit=what.limit,
+            cause=what.cause,
             acknowledged=what.event is Event.SHELVED,
         )
     alarm = replace(alarm, time=what.time, by=what.by or alarm.by)

@@ -6,6 +6,7 @@ is for how long each tag has had no reading, and the last row with data.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.validity import NotWatched, Validity
 from sightline.operation.alarms import PLANT, AlarmKind, Event, Happening
 from sightline.operation.telemetry import WatchedRows
+from sightline.tables.cells import MISSING
+from sightline.text import legible
 
 # A tag without a usable value for so long is lost.
 LOST_S: Final = 3600.0
@@ -23,6 +26,9 @@ LOST_S: Final = 3600.0
 LATEST_S: Final = 86_400.0
 # No data for so long, or for three rows where they are further apart.
 NO_DATA_S: Final = 3600.0
+# Letters of a text that are remembered.
+_LETTERS: Final = 40
+_TOO_FEW: Final = "too few tags: more than a quarter has no usable value"
 _STEPS: Final = 3
 # Kinds that one code says by itself.
 _BY_CODE: Final = {
@@ -62,17 +68,33 @@ class PlantConditions:
         self.without = np.zeros((2, len(self.channels)))
         # Time of the last row with data; nan before the first row.
         self.last = np.full(1, np.nan)
+        # Of each tag, the last text that was no value, and its time.
+        self.word = np.zeros(len(self.channels), f"<U{_LETTERS}")
+        self.word_time = np.full(len(self.channels), -np.inf)
         if saved is not None:
+            self.word = saved.get("word", self.word).copy()
+            self.word_time = saved.get("word_time", self.word_time).copy()
             self.without, self.last = saved["without"].copy(), saved["last"].copy()
             self.seen = saved.get("seen", ~self.seen).copy()
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers."""
         own = {"without": self.without, "last": self.last, "seen": self.seen}
+        own |= {"word": self.word, "word_time": self.word_time}
         return {name: array.copy() for name, array in own.items()}
 
-    def take(self, read: WatchedRows) -> list[Happening]:
-        """Return what begins and ends in some more rows."""
+    def take(
+        self, read: WatchedRows, words: Mapping[str, tuple[Floats, Any]] | None = None
+    ) -> list[Happening]:
+        """Return what begins and ends in some more rows.
+
+        Parameters
+        ----------
+        read : WatchedRows
+            The rows.
+        words : mapping of str to (array, polars series), optional
+            By tag, times and texts of cells that are no value.
+        """
         time, codes = read.read_time, read.codes
         if not len(time):
             return []
@@ -82,7 +104,8 @@ class PlantConditions:
         for span in read.unwatched:
             reasons[span.reason] |= (time >= span.start) & (time < span.end)
         outage = reasons[NotWatched.NO_DATA]
-        found = self._no_data(time, outage | reasons[NotWatched.TOO_FEW])
+        too_few = reasons[NotWatched.TOO_FEW]
+        found = self._no_data(time, outage | too_few, too_few)
         is_clock = (codes == Validity.CLOCK).any(axis=1)
         found += _switches(AlarmKind.CLOCK, PLANT, time, is_clock, ~is_clock)
         is_usable = codes < Validity.BAD
@@ -92,9 +115,9 @@ class PlantConditions:
             for k, name in enumerate(self.channels):
                 since = read.stands_since.get(k) if kind is AlarmKind.FROZEN else None
                 found += _switches(kind, name, time, has_code[:, k], ends[:, k], since)
-        return found + self._lost(time[~outage], codes[~outage])
+        return found + self._lost(time[~outage], codes[~outage], words or {})
 
-    def _no_data(self, time: Floats, no_data: Bools) -> list[Happening]:
+    def _no_data(self, time: Floats, no_data: Bools, too_few: Bools) -> list[Happening]:
         """Return where there is no data for too long, and where data return."""
         longest = max(NO_DATA_S, _STEPS * self.step_s)
         before = self.last if np.isfinite(self.last[0]) else time[:1] - self.step_s
@@ -106,6 +129,7 @@ class PlantConditions:
         found = []
         for k in np.flatnonzero(until - begins >= longest).tolist():
             start = float(begins[k])
+            at = int(np.searchsorted(time, start + longest - 1e-6))
             found.append(
                 Happening(
                     event=Event.STARTED,
@@ -113,6 +137,7 @@ class PlantConditions:
                     source=PLANT,
                     time=start + longest,
                     start=start,
+                    cause=_TOO_FEW if too_few[at : at + 1].any() else "",
                 )
             )
             if k + 1 < len(good):
@@ -124,7 +149,12 @@ class PlantConditions:
             found.append(_ended(AlarmKind.NO_DATA, PLANT, float(good[1]), why))
         return found
 
-    def _lost(self, time: Floats, codes: npt.NDArray[np.int8]) -> list[Happening]:
+    def _lost(
+        self,
+        time: Floats,
+        codes: npt.NDArray[np.int8],
+        words: Mapping[str, tuple[Floats, Any]],
+    ) -> list[Happening]:
         """Return which tags are lost and come back, outages left out."""
         n_rows, found = len(time), []
         has_none = (codes >= Validity.BAD) & (codes != Validity.UNIT)
@@ -136,7 +166,7 @@ class PlantConditions:
             was_seen = self.seen[k] | np.logical_or.accumulate(~is_without[:, k])
             longest = np.where(was_seen, LOST_S, self.holds[k])
             is_lost = has_none[:, k] & (count * self.step_s >= longest)
-            found += _switches(
+            switches = _switches(
                 AlarmKind.LOST,
                 self.channels[k],
                 time,
@@ -144,8 +174,37 @@ class PlantConditions:
                 ~is_without[:, k],
                 start,
             )
+            found += [
+                self._with_word(one, k, words.get(self.channels[k])) for one in switches
+            ]
         self.seen |= (~is_without).any(axis=0)
+        self._remember(words)
         return found
+
+    def _with_word(
+        self, one: Happening, k: int, words: tuple[Floats, Any] | None
+    ) -> Happening:
+        """Return that a tag is lost with the last text that stood in its place."""
+        at, word = self.word_time[k], self.word[k]
+        if words is not None:
+            inside = np.where(words[0] <= one.time + 1e-6, words[0], -np.inf)
+            place = int(np.argmax(inside))
+            if inside[place] > at:
+                at, word = inside[place], words[1][place]
+        # In a long table a text lies up to a row before its row.
+        if one.start is None or at <= one.start - self.step_s:
+            return one
+        return replace(one, cause=word_cause(str(word)))
+
+    def _remember(self, words: Mapping[str, tuple[Floats, Any]]) -> None:
+        for k, tag in enumerate(self.channels):
+            if tag not in words:
+                continue
+            time, texts = words[tag]
+            place = int(np.argmax(time))
+            if time[place] < self.word_time[k]:
+                continue
+            self.word[k], self.word_time[k] = texts[place][:_LETTERS], time[place]
 
     def _rows_without(self, flags: Bools, time: Floats, k: int) -> tuple[Ints, Floats]:
         """Return for how many rows a tag has had no reading, and since when."""
@@ -159,6 +218,26 @@ class PlantConditions:
             starts = np.where(last < 0, start_before, starts)
         self.without[:, k] = count[-1], starts[-1] if count[-1] else 0.0
         return count, starts
+
+
+def word_cause(word: str) -> str:
+    """Return what it means that a text stands in the place of a value.
+
+    Examples
+    --------
+    >>> word_cause("#Ausfall")
+    "the export says '#Ausfall'"
+    >>> word_cause("Wartung")
+    "the export says 'Wartung', which is no number and no state that the rule knows: if
+    it is a state, commission again with rows that have it"
+    """
+    said = f"the export says {legible(word[:_LETTERS])!r}"
+    if word.lower() in MISSING:
+        return said
+    return (
+        f"{said}, which is no number and no state that the rule knows: if it is a "
+        "state, commission again with rows that have it"
+    )
 
 
 def _ended(kind: AlarmKind, source: str, time: float, why: str = "") -> Happening:

@@ -9,7 +9,7 @@ import hashlib
 import os
 import time as clock
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -26,13 +26,16 @@ from sightline.data.recording import Recording, Role, Tag, forward_fill
 from sightline.data.segments import GAP_FACTOR
 from sightline.data.standing import LONGEST_S, STILL_LIMIT, StandingTags
 from sightline.data.validity import (
+    POOR_S,
     Codes,
     Gate,
     LastKnown,
     Unwatched,
     Validity,
+    code_table,
     codes_of,
     hold,
+    reading_words,
     spans,
 )
 from sightline.data.zones import stamp
@@ -50,7 +53,7 @@ from sightline.rules.rule import Rule
 from sightline.tables.text_tables import EXCEL, PARQUET, is_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant import read_folder
-from sightline.testbeds.own_plant.exports import raw_readings
+from sightline.testbeds.own_plant.exports import raw_readings, texts_in
 from sightline.testbeds.own_plant.settings import PlantSettings, read_settings
 from sightline.testbeds.own_plant.tables import StateWords, open_source
 from sightline.text import duration, names, plural
@@ -60,6 +63,8 @@ _NO_EXPORTS = ("tags", "attacks", "incidents")
 # A file that changed less than this many seconds ago may still be written.
 SETTLE_S: Final = 5.0
 _PACKED: Final = ".gz"
+# Without any reading of a long table for longer, rows are missing.
+MOST_GAP_S: Final = 86_400.0
 
 
 class ReadsRows(Protocol):
@@ -148,10 +153,18 @@ def exports_in(folder: Path) -> list[Path]:
 
 
 def export_settings(folder: Path, made: ReadsRows) -> PlantSettings:
-    """Return how tables of a folder are read: its plant.toml, else the rule's zone."""
+    """Return how tables of a folder are read: by its plant.toml, else as the rule says.
+
+    A rule knows the zone, and the order of day and month.
+    """
     settings = read_settings(folder / "plant.toml")
     zone = None if made.origin is None else made.origin.timezone
-    return replace(settings, timezone=settings.timezone or zone)
+    order = settings.date_order or telemetry_of(made).date_order
+    return replace(
+        settings,
+        timezone=settings.timezone or zone,
+        date_order=order,
+    )
 
 
 def read_telemetry(
@@ -250,7 +263,8 @@ def read_exports(
         rows=whole.rows[order],
         codes=whole.codes[order],
     )
-    gate = Gatekeeper(channels, whole.step_s, settings, known)
+    poor_s = memory_s(detector, made)
+    gate = Gatekeeper(channels, whole.step_s, settings, known, poor_s=poor_s)
     watched = gate.watched(*joined(whole, None))
     if not len(watched.time):
         raise FileError(
@@ -259,6 +273,9 @@ def read_exports(
         )
     notices = [*wrong.values()]
     notices += [notice for table in tables for notice in table.notices]
+    texts = list(dict.fromkeys(t for one in tables for t in texts_in(one.words)))
+    if said := reading_words(code_table(watched.codes), channels, texts):
+        notices.append(said)
     labels = None
     if any(table.labels is not None for table in tables):
         # Rows of tables without labels are normal; a row that was filled in is as the
@@ -395,6 +412,18 @@ def check_step(step_s: float | None, made: ReadsRows) -> None:
     )
 
 
+def memory_s(detector: LearnedDetector, made: ReadsRows) -> float:
+    """Return how many seconds of rows one residual of a detector depends on.
+
+    That of a detector that looks at all rows is not known: then it is `POOR_S`.
+    """
+    try:
+        n_rows = detector.look_back(telemetry_of(made).preset) + 1
+    except StreamError:
+        return POOR_S
+    return n_rows * (made.rule.step_s or 1.0)
+
+
 def telemetry_of(made: ReadsRows) -> Telemetry:
     """Return how recordings are prepared for the detector of a rule."""
     return Telemetry() if made.origin is None else made.origin.telemetry
@@ -438,10 +467,14 @@ class TableRows:
     notices: tuple[str, ...] = ()
     labels: Labels | None = None
     second_pass_s: float = 0.0
+    words: Mapping[str, tuple[Floats, Any]] = field(default_factory=dict)
 
     def later(self, seconds: float) -> "TableRows":
         """Return the same rows at a later time."""
-        return replace(self, time=self.time + seconds) if seconds else self
+        if not seconds:
+            return self
+        words = {tag: (at + seconds, said) for tag, (at, said) in self.words.items()}
+        return replace(self, time=self.time + seconds, words=words)
 
 
 class TableReader(Protocol):
@@ -611,7 +644,8 @@ class TelemetryReader:
         settings = replace(self.settings, step_s=self.settings.step_s or step_s)
         known = self.known
         source = open_source(path, settings, roles=known.roles, ranges=known.ranges)
-        if source.columns.tag is not None and settings.step_s is None:
+        is_long = source.columns.tag is not None
+        if is_long and settings.step_s is None:
             # A long table has rows in any step: those that the detector reads.
             source.settings = replace(settings, step_s=known.step_s)
         readings = raw_readings(source, StateWords(known.words), may_be_empty=True)
@@ -642,7 +676,7 @@ class TelemetryReader:
                     f"{_conversion(unit, wanted)}, or commission again."
                 )
         lost = [n for n in self.channels if n not in found]
-        if lost and source.columns.tag is None:
+        if lost and not is_long:
             notices.append(f"{path.name}: has no column {names(lost, 3)}.")
         return TableRows(
             time=readings.time,
@@ -650,8 +684,10 @@ class TelemetryReader:
             codes=codes,
             is_utc=readings.is_utc,
             step_s=readings.step_s,
-            hold_s=self.settings.hold_s,
+            # Between long tables, as within one, nothing was written.
+            hold_s=MOST_GAP_S if is_long else self.settings.hold_s,
             notices=tuple(notices),
+            words=readings.words,
             labels=readings.labels,
             second_pass_s=source.second_pass_s,
         )
@@ -910,6 +946,8 @@ class Gatekeeper:
         What plant.toml says of holding; it goes before what the rule says.
     saved : mapping of str to array, optional
         What `arrays` gave.
+    poor_s : float
+        See `Gate`; of a detector, `memory_s`.
     """
 
     def __init__(
@@ -919,6 +957,7 @@ class Gatekeeper:
         settings: PlantSettings,
         known: Telemetry | None = None,
         saved: Mapping[str, npt.NDArray[Any]] | None = None,
+        poor_s: float = POOR_S,
     ) -> None:
         self.channels = tuple(channels)
         self.holds: float | Floats = 0.0
@@ -931,7 +970,7 @@ class Gatekeeper:
                 mode = (list(channels).index(known.mode.tag), known.mode)
         self.last = LastKnown.nothing(len(channels))
         self.standing = _standing_tags(channels, known, self.holds, saved)
-        self.gate = Gate(step_s=step_s, mode=mode)
+        self.gate = Gate(step_s=step_s, poor_s=poor_s, mode=mode)
         self.was_out = np.zeros(1, np.bool_)
         if saved is not None and "values" in saved:
             self.last = LastKnown(**{k: saved[k].copy() for k in _LAST})
@@ -970,7 +1009,7 @@ class Gatekeeper:
             As `joined` returns them.
         """
         rows, codes = hold(rows, codes, time, self.holds, self.last)
-        reasons = self.gate.reasons(rows, codes)
+        reasons = self.gate.reasons(rows, codes, begins)
         is_watched = reasons == 0
         after_out = np.append(self.was_out, ~is_watched[:-1])[: len(is_watched)]
         if len(is_watched):

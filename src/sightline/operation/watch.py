@@ -20,6 +20,7 @@ import numpy.typing as npt
 from sightline.data.arrays import Bools, Floats
 from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
+from sightline.data.validity import POOR_S, code_table, reading_words
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
@@ -67,6 +68,7 @@ from sightline.operation.telemetry import (
     fresh_rows,
     joined,
     looked_at,
+    memory_s,
     second_passes,
     telemetry_of,
 )
@@ -82,6 +84,7 @@ from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Kept
+from sightline.testbeds.own_plant.exports import texts_in
 from sightline.text import counted
 
 PAGE: Final = "week.html"
@@ -123,6 +126,10 @@ class WatchReport:
         Kinds of alarms that are turned off.
     zone : str, optional
         Zone of times; None for the plant's own clock.
+    readings : str
+        What the readings of this run were worth, if not all are good.
+    n_waiting : int
+        Alarms that have ended and nobody has acknowledged.
     """
 
     read: tuple[str, ...]
@@ -135,6 +142,8 @@ class WatchReport:
     running: tuple[AlarmRecord, ...] = ()
     off: tuple[AlarmKind, ...] = ()
     zone: str | None = None
+    readings: str = ""
+    n_waiting: int = 0
 
     @property
     def is_broken(self) -> bool:
@@ -310,6 +319,8 @@ class _WatchRun:
         # By how many seconds rows of files are later than they read.
         self.later: dict[str, float] = {}
         self.n_alarms = 0
+        self.cells = code_table(np.empty((0, len(self.channels)), np.int8))
+        self.texts: dict[str, None] = {}
 
     @property
     def zone(self) -> str | None:
@@ -615,18 +626,13 @@ class _WatchRun:
             self._break(seen, error)
             return
         self.n_alarms += n_alarms
+        self.texts |= dict.fromkeys(texts_in(table.words))
         self._note(seen)
 
     def _pass(self, table: TableRows) -> int:
         """Return how many alarms end; all that is remembered goes into the state."""
         saved = self.store.live()
-        gate = Gatekeeper(
-            self.channels,
-            table.step_s,
-            self.settings,
-            None if self.model is None else telemetry_of(self.made),
-            _under("gate/", saved.arrays),
-        )
+        gate = self._gate(table.step_s, saved.arrays)
         tags = PlantConditions(
             self.channels, table.step_s, _under("tags/", saved.arrays), gate.holds
         )
@@ -646,9 +652,10 @@ class _WatchRun:
             first = float(read[0][start]) if read[3][start] else float(runs[-1, 0])
             self.store.put_run(first, float(read[0][stop - 1]))
         watched = gate.watched(*read)
+        self.cells += code_table(watched.codes)
         for span in watched.unwatched:
             self.store.add_unwatched(span, table.step_s)
-        happenings = [*saved.waiting, *tags.take(watched)]
+        happenings = [*saved.waiting, *tags.take(watched, table.words)]
         n_ended = 0
         for run in runs_of(watched.time, watched.rows, watched.begins):
             for part in [run] if detector is None else detector.take(run):
@@ -682,6 +689,19 @@ class _WatchRun:
             )
         )
         return n_ended
+
+    def _gate(
+        self, step_s: float, saved: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> Gatekeeper:
+        model, made = self.model, self.made
+        return Gatekeeper(
+            self.channels,
+            step_s,
+            self.settings,
+            None if model is None else telemetry_of(made),
+            _under("gate/", saved or {}),
+            POOR_S if model is None else memory_s(model, made),
+        )
 
     def _put_ended(self, live: LiveRule) -> int:
         """Write what has ended since the last time; return how many alarms."""
@@ -742,10 +762,8 @@ class _WatchRun:
         write_metrics(week, self.store, self.made, out / METRICS)
         if week is not None:
             off, step_s = sorted(self.own.off), self.made.rule.step_s or 1.0
-            known = None if self.model is None else telemetry_of(self.made)
-            gate = Gatekeeper(self.channels, step_s, self.settings, known)
-            remarks_of_files = self._remarks_of(week)
-            write_page(week, off, remarks_of_files, gate.frozen_words(), out / PAGE)
+            frozen = self._gate(step_s).frozen_words()
+            write_page(week, off, self._remarks_of(week), frozen, out / PAGE)
 
         def names(fate: Fate) -> tuple[str, ...]:
             return tuple(name for name, found in self.fates.items() if found is fate)
@@ -761,6 +779,8 @@ class _WatchRun:
             running=tuple(self._book().running),
             off=tuple(sorted(self.own.off)),
             zone=self.zone,
+            readings=reading_words(self.cells, self.channels, [*self.texts]),
+            n_waiting=sum(one.is_waiting for one in self.store.alarms()),
         )
 
     def _miss_data(self) -> None:

@@ -413,6 +413,7 @@ def _check_forecast(forecast: LinearForecast, channels: list[str]) -> None:
         and len(forecast.weights) < forecast.looks_at
         and forecast.loadings.shape[0] == p
         and forecast.covariance.size in (0, p * p)
+        and forecast.noise.size in (0, p)
         and (forecast.scale != 0).all()
         and (forecast.hold_s >= 0).all()
         and 0 <= forecast.memory <= forecast.looks_at <= _MOST_LOOKED_AT

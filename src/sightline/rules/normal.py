@@ -309,6 +309,8 @@ class Telemetry:
         Seconds for which a reading of a tag is held, where they are not the default.
     mode : Mode, optional
         When the plant runs; the rest of the time is not watched.
+    date_order : {"", "day", "month"}
+        Which number comes first in dates of exports, where that is known.
     longest_s : mapping
         The longest time for which each tag stood still before the rule was made; only
         of tags that were never still for longer than `LONGEST_S`.
@@ -327,6 +329,7 @@ class Telemetry:
     )
     holds: Mapping[str, float] = field(default_factory=dict)
     mode: Mode | None = None
+    date_order: str = ""
     longest_s: Mapping[str, float] = field(default_factory=dict)
     constant: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
@@ -499,6 +502,7 @@ def origin_of(
         },
         holds={} if audit is None else audit.recording.holds,
         mode=None if audit is None else audit.recording.mode,
+        date_order="" if audit is None else audit.recording.date_order,
         longest_s={
             tag: longest
             for tag, still in stillness.items()

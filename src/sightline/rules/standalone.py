@@ -983,8 +983,9 @@ class RuleSteps:
 
 # --- From telemetry to residuals ------------------------------------------------------
 
-# A row that lacks at least this share of the tags, and so many, is a break.
-OUTAGE_SHARE, LEAST_TAGS = 0.5, 2
+# A row that lacks at least this share of the tags, and so many, is a break; so is one
+# that lacks more than the other share, after more rows of it than a forecast looks at.
+OUTAGE_SHARE, POOR_SHARE, LEAST_TAGS = 0.5, 0.25, 2
 # Rows of which a forecast is computed at a time, in each form.
 STACKED = {"lags": 4096, "components": 16_384, "mean": 16_384}
 
@@ -1010,10 +1011,16 @@ class UsableRows(NamedTuple):
     breaks: Ints
 
 
+def begin_of_runs(n_rows: int, breaks: Ints) -> Ints:
+    """Return the first row of the run of each row."""
+    begins: Ints = breaks[np.searchsorted(breaks, np.arange(n_rows), side="right") - 1]
+    return begins
+
+
 def latest(known: Bools, breaks: Ints) -> Ints:
     """Return the last row of its run in which each cell is known; -1 if none is."""
     rows = np.arange(len(known))
-    begins = breaks[np.searchsorted(breaks, rows, side="right") - 1]
+    begins = begin_of_runs(len(known), breaks)
     seen = np.maximum.accumulate(np.where(known, rows[:, None], -1), axis=0)
     return np.asarray(np.where(seen >= begins[:, None], seen, -1))
 
@@ -1032,9 +1039,12 @@ def measured(
     lost = ~known & ~held
     columns = np.arange(rows.shape[1])
     values = np.where(held, rows[seen, columns], rows)
-    n_lost = lost.sum(axis=1)
-    is_out = n_lost >= min(LEAST_TAGS, rows.shape[1])
-    is_out &= n_lost >= OUTAGE_SHARE * rows.shape[1]
+    n_lost, n_tags = lost.sum(axis=1), rows.shape[1]
+    is_several = n_lost >= min(LEAST_TAGS, n_tags)
+    is_poor = is_several & (n_lost > POOR_SHARE * n_tags)
+    poor = np.arange(len(rows)) - latest(~is_poor[:, None], breaks)[:, 0]
+    poor = np.minimum(poor, 1 + np.arange(len(rows)) - begin_of_runs(len(rows), breaks))
+    is_out = is_several & (n_lost >= OUTAGE_SHARE * n_tags) | (poor > forecast.looks_at)
     place = np.flatnonzero(~is_out)
     run = np.searchsorted(breaks, place, side="right")
     begins = (np.diff(place, prepend=-2) != 1) | (np.diff(run, prepend=-1) != 0)
@@ -1092,6 +1102,38 @@ def forecast_errors(values: Floats, rows: Ints, forecast: Any) -> Floats:
     return errors
 
 
+def uncertain_residuals(lost: Bools, forecast: Any) -> Bools:
+    """Return which residuals are more uncertain by lost readings than by themselves.
+
+    `lost` marks tags with a lost reading among those that a residual depends on.
+    """
+    unit, covariance = forecast.unit, forecast.covariance
+    if forecast.kind == "lags":
+        change = forecast.weights / unit[:, None] * unit
+    else:
+        share = forecast.loadings @ forecast.loadings.T
+        change = (share / unit[:, None] * unit)[None]
+    found, variance = np.zeros(lost.shape, np.bool_), np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(unit) + 1] *= 1 + forecast.ridge
+    at = np.flatnonzero(lost.any(axis=1))
+    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        left = correlation[np.ix_(columns, columns)]
+        left = left - correlation[np.ix_(columns, known)] @ weights
+        left = left * np.outer(unit[columns], unit[columns])
+        each, every = change[:, columns], change[:, columns].sum(axis=0)
+        apart = np.einsum("lji,jk,lki->i", each, left, each)
+        together = np.einsum("ji,jk,ki->i", every, left, every)
+        rows = at[which.reshape(-1) == k]
+        found[rows] = np.maximum(apart, together) > forecast.noise
+    return found
+
+
 def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
     """Return which residuals are of tags that are lost, or were a short time before.
 
@@ -1105,7 +1147,15 @@ def lost_residuals(given: UsableRows, rows: Ints, forecast: Any) -> Bools:
         inside = rows - back >= begins
         ever[inside] |= lost[rows[inside] - back]
     waits = 2 * ever.sum(axis=1) <= len(forecast.tags)
-    return np.where(waits[:, None], ever, now)
+    is_lost = np.where(waits[:, None], ever, now)
+    if lost.any() and forecast.noise.size and forecast.kind != "mean":
+        looked_at = now
+        if forecast.kind == "lags":
+            looked_at = np.zeros_like(now)
+            for back in range(1, len(forecast.weights) + 1):
+                looked_at |= lost[rows - back]
+        is_lost |= uncertain_residuals(looked_at, forecast)
+    return np.asarray(is_lost)
 
 
 def residuals_of(
@@ -1127,7 +1177,7 @@ def residuals_of(
     if lost.any() and forecast.covariance.size:
         values = expected_of_others(values, lost, forecast)
     every = np.arange(len(values))
-    begins = given.breaks[np.searchsorted(given.breaks, every, side="right") - 1]
+    begins = begin_of_runs(len(values), given.breaks)
     chosen = every[every - begins >= forecast.looks_at - 1]
     errors = forecast_errors(values, chosen, forecast)
     errors[lost_residuals(given, chosen, forecast)] = np.nan
@@ -1142,7 +1192,7 @@ def residuals_of(
 # Arrays of a forecast in rule.json.
 FORECAST_NUMBERS = (
     *("offset", "scale", "means", "hold_s", "mean", "unit", "intercept"),
-    *("weights", "loadings", "covariance"),
+    *("weights", "loadings", "covariance", "noise"),
 )
 
 
@@ -1176,7 +1226,8 @@ def read(path: str | Path | None = None) -> Numbers:
     rule["forecast"] = forecast = values.get("forecast")
     for key in (*FORECAST_NUMBERS, "kept") if forecast else ():
         kind = np.int64 if key == "kept" else np.float64
-        forecast[key] = np.array(forecast[key], kind)
+        # Files of earlier versions lack some.
+        forecast[key] = np.array(forecast.get(key, ()), kind)
     return rule
 
 
@@ -1200,7 +1251,8 @@ class LiveTelemetry:
         self.live = Live(rule)
         self.forecast = forecast_of(self.live.rule)
         hold = int(self.forecast.hold_s.max() / (self.live.rule.step_s or 1.0)) + 1
-        self.most = max(hold, 1) + self.forecast.looks_at + self.forecast.memory
+        # Rows that say what is held, which rows of a residual lack tags, and who waits.
+        self.most = max(hold, 1) + 2 * self.forecast.looks_at + self.forecast.memory
         self.restart()
 
     def restart(self) -> None:

@@ -55,7 +55,15 @@ NAMES: Mapping[str, tuple[str, ...]] = {
 # Columns of exports that hold no reading, whatever they hold.
 NO_TAGS = frozenset(
     "uom units unit annotated questionable substituted annotations timems "
-    "result table start stop measurement rowid id".split()
+    "result table start stop measurement rowid id "
+    "comment comments remark remarks note notes bemerkung bemerkungen kommentar "
+    "kommentare anmerkung anmerkungen notiz notizen hinweis hinweise".split()
+)
+# Words of quality, besides those in `MISSING`; compared without case.
+GOOD = frozenset(("good", "ok", "valid", "true", "raw", "good, non-specific"))
+_NOT_GOOD = frozenset(
+    "uncertain questionable invalid stale substituted doubtful suspect not good "
+    "estimated manual interpolated".split()
 )
 _UNITS = frozenset(
     "mm cm dm m km in ft mm2 cm2 m2 m² m3 m³ l ml ul gal m3/h m³/h m3/s m³/s m3/d m³/d "
@@ -313,6 +321,27 @@ def _with_separators(texts: Any, path: object, name: str, decimal_comma: bool) -
         bare = cleaned.str.replace_all(",", "", literal=True)
         cleaned = _where(english | either, bare, cleaned)
     return cleaned.cast(pl.Float64, strict=False)
+
+
+def is_quality(column: Any) -> bool:
+    """Return whether a column holds words of quality, or OPC codes, and nothing else.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> is_quality(pl.Series(["GOOD", "Bad"])), is_quality(pl.Series([192, 0]))
+    (True, True)
+    >>> is_quality(pl.Series(["OK", "Trip"])), is_quality(pl.Series([0, 1]))
+    (False, False)
+    """
+    import polars as pl
+
+    texts = column.cast(pl.String).str.strip_chars().str.to_lowercase().drop_nulls()
+    different = {*texts.unique()} - {""}
+    codes = pl.Series(sorted(different), dtype=pl.String).cast(pl.Float64, strict=False)
+    if different and not codes.null_count():
+        return 192.0 in codes and bool(codes.is_between(0, 255).all())
+    return bool(different) and different <= GOOD | _NOT_GOOD | MISSING
 
 
 def is_missing(words: Any) -> Any:

@@ -52,6 +52,7 @@ _USUAL = "%Y-%m-%d %H:%M:%S%.f"
 _CLOCKS = (" %H:%M:%S%.f", " %H:%M", "", " %I:%M:%S%.f %p", " %I:%M %p")
 # Day, month and year as numbers, in unknown order of day and month.
 _TWO_ORDERS = re.compile(r"^\d{1,2}([./-])\d{1,2}[./-]\d{4}\b")
+_ORDER = re.compile(r"^\s*(\d{1,2})[./-](\d{1,2})[./-]")
 _PARTS = re.compile(r"^(\d{1,2})([./-])(\d{1,2})[./-](\d{4})\b")
 _NUMBER = re.compile(r"^\s*[-+]?\d+([.,]\d+)?\s*$")
 _SHORT_YEAR = re.compile(r"^\d{1,2}[./-]\d{1,2}[./-]\d{2}\b(?!:)")
@@ -113,6 +114,7 @@ def seconds_from(
     series: Any = None,
     place_of: Callable[[int], str] = _data_row,
     may_skip: bool = False,
+    date_order: str = "",
 ) -> Seconds:
     """Return a column of time stamps as seconds since 1970.
 
@@ -138,6 +140,9 @@ def seconds_from(
         Takes a row, counted from 0, and returns it in words, for messages.
     may_skip : bool
         Return nan for a time that the clock skipped in spring, instead of refusing it.
+    date_order : {"", "day", "month"}
+        Which number comes first in dates such as 05/11/2026, where no number above 12
+        tells.
 
     Returns
     -------
@@ -169,7 +174,7 @@ def seconds_from(
             return dates
         column, notices = dates
     elif column.dtype == pl.String:
-        column, notices = _parsed(column, time_format, refuse)
+        column, notices = _parsed(column, time_format, refuse, date_order)
         # %Y takes two digits too, and makes the year 26 of them.
         if (is_early := column.dt.year() < _FIRST_YEAR).any():
             raise refuse.at(is_early)
@@ -374,7 +379,7 @@ def _clock(texts: Any) -> Any:
 
 
 def _parsed(
-    column: Any, time_format: str | None, refuse: _Refusal
+    column: Any, time_format: str | None, refuse: _Refusal, date_order: str
 ) -> tuple[Any, tuple[str, ...]]:
     """Return stamps as date-times, by the one format that fits them all."""
     import polars as pl
@@ -399,7 +404,7 @@ def _parsed(
             return times, ()
     first = stripped[0] if len(stripped) else ""
     if _TWO_ORDERS.match(first):
-        return _day_and_month(_clock(stripped), first, refuse)
+        return _day_and_month(_clock(stripped), first, refuse, date_order)
     if _SHORT_YEAR.match(first):
         raise refuse.at(
             pl.Series([True]),
@@ -448,8 +453,30 @@ def _fit(texts: Any, formats: Sequence[str], refuse: _Refusal) -> Any:
     raise refuse.at(best.is_null())
 
 
+def date_order_of(column: Any) -> str:
+    """Return whether the day or the month comes first in dates; empty if unknown.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> date_order_of(pl.Series(["05/11/2026 08:00", "15/11/2026 08:00"]))
+    'day'
+    >>> date_order_of(pl.Series(["05/11/2026"])), date_order_of(pl.Series(["2026-11"]))
+    ('', '')
+    """
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return ""
+    parts = column.str.extract_groups(_ORDER.pattern).struct.unnest()
+    largest = [parts[name].cast(pl.Int64).max() or 0 for name in parts.columns]
+    if max(largest) <= 12:
+        return ""
+    return "month" if largest[1] > 12 >= largest[0] else "day"
+
+
 def _day_and_month(
-    texts: Any, first: str, refuse: _Refusal
+    texts: Any, first: str, refuse: _Refusal, stated: str
 ) -> tuple[Any, tuple[str, ...]]:
     """Return dates of day, month and year; refuse them if each could be the other."""
     import polars as pl
@@ -460,9 +487,8 @@ def _day_and_month(
         name: [f"%{a}{mark}%{b}{mark}%Y{clock}" for clock in _CLOCKS]
         for name, a, b in (("day", "d", "m"), ("month", "m", "d"))
     }
-    parts = texts.str.extract_groups(r"^(\d{1,2})[./-](\d{1,2})[./-]").struct.unnest()
-    largest = [parts[name].cast(pl.Int64).max() or 0 for name in parts.columns]
-    if max(largest) <= 12 and mark != ".":
+    chosen = date_order_of(texts) or ("day" if mark == "." else stated)
+    if not chosen:
         fits = [
             k
             for k, form in enumerate(orders["day"])
@@ -477,7 +503,6 @@ def _day_and_month(
                 "%.f", ""
             ),
         )
-    chosen = "month" if largest[1] > 12 >= largest[0] else "day"
     times = _fit(texts, orders[chosen], refuse)
     return times, (
         f"its dates were read with the {chosen} first, {first} as {times[0]}",

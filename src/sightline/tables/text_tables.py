@@ -178,7 +178,7 @@ def check_workbook(path: Path) -> None:
 
 
 def _read_workbook(path: Path, least_columns: int) -> ExportedTable:
-    """Return the first sheet of an Excel file that holds anything.
+    """Return the sheet of an Excel file that holds the most; others are notes.
 
     Its cells are read like those of a text table, so that titles above the header,
     units below it, decimal commas and words are understood in the same way.
@@ -203,25 +203,42 @@ def _read_workbook(path: Path, least_columns: int) -> ExportedTable:
     filled = [name for name, frame in frames.items() if frame.height]
     if not filled:
         raise FileError(f"{path}: is empty.")
+    filled.sort(key=lambda name: -sum(frames[name].select(pl.all().count()).row(0)))
     frame = frames[filled[0]]
+    header = _header_row(frame)
+    # Sheets with the same header, such as one a month, are one table.
+    names = frame.row(header)
+    same = [
+        name
+        for name in book.sheet_names
+        if name == filled[0]
+        or (name in filled and names in frames[name].head(_HEAD_LINES).rows())
+    ]
+    below = [frames[name][_header_row(frames[name]) :] for name in same]
+    frame = pl.concat([frame[:header], *below])
     if any(frame[c].str.contains(_CERTAIN_COMMA.pattern).any() for c in frame.columns):
         comma = pl.all().str.replace(r"^\s*(-?\d+),(\d+)\s*$", "${1}.${2}")
         frame = frame.with_columns(comma)
     # Rows above the header end with their last cell, as in a text.
-    n_cells = frame.select(pl.sum_horizontal(pl.all().is_not_null())).to_series()
-    header = int((n_cells * 2 > frame.width).arg_max() or 0)
     titles = [
         ";".join(f'"{cell}"' for cell in row if cell) for row in frame[:header].rows()
     ]
     body = frame[header:].write_csv(separator=";", include_header=False)
     text = "".join(f"{title}\n" for title in titles) + body
-    table = _read_text(path, text.encode(), f"sheet {filled[0]!r}", least_columns)
-    if len(filled) > 1:
-        other = f"{path.name}: only the sheet {filled[0]!r} was read, not "
-        table = replace(
-            table, notices=(*table.notices, f"{other}{listed(filled[1:], 4)}.")
-        )
-    return replace(table, form=f"Excel, sheet {filled[0]!r}")
+    sheets = listed(same, 4, quoted=True)
+    table = _read_text(path, text.encode(), f"sheet {sheets}", least_columns)
+    if others := [name for name in book.sheet_names if name in {*filled} - {*same}]:
+        other = f"{path.name}: only the sheet {sheets} was read, not "
+        table = replace(table, notices=(*table.notices, f"{other}{listed(others, 4)}."))
+    return replace(table, form=f"Excel, sheet{'s' * (len(same) > 1)} {sheets}")
+
+
+def _header_row(frame: Any) -> int:
+    """Return the first row of a sheet in which more than half of the cells are full."""
+    import polars as pl
+
+    n_cells = frame.select(pl.sum_horizontal(pl.all().is_not_null())).to_series()
+    return int((n_cells * 2 > frame.width).arg_max() or 0)
 
 
 def _read_text(

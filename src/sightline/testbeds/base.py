@@ -136,6 +136,8 @@ class Testbed(Shown):
         Seconds for which a reading of a tag is held, where they are not the default.
     mode : Mode, optional
         When the plant runs, if it says so.
+    date_order : {"", "day", "month"}
+        Which number comes first in dates of its exports, where that is known.
     truth : tuple of KnownEffect
         What each attack does to the recorded values; empty unless it is simulated.
 
@@ -160,6 +162,7 @@ class Testbed(Shown):
     words: dict[str, str] = field(default_factory=dict)
     holds: Mapping[str, float] = field(default_factory=dict)
     mode: Mode | None = None
+    date_order: str = ""
     truth: tuple[KnownEffect, ...] = ()
 
     __test__ = False

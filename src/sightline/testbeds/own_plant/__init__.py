@@ -173,6 +173,7 @@ def read_folder(
             if hold != HOLD_S
         },
         mode=None if mode is None else mode[1],
+        date_order=settings.date_order,
     )
 
 
@@ -268,13 +269,28 @@ def _prepared(
     return train, notices
 
 
+def _first_rows(readings: Readings, n: int) -> Readings:
+    """Return the first rows of a table."""
+    return replace(
+        readings,
+        values=readings.values[:n],
+        validity=readings.validity[:n],
+        time=readings.time[:n],
+        breaks=readings.breaks[readings.breaks < n],
+        labels=None if readings.labels is None else readings.labels[:n],
+    )
+
+
 def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
     """Return train and the test that follows it as one table."""
-    if test.time[0] <= train.time[-1] or test.step_s != train.step_s:
+    # The last step of a long train may be the first of test, which knows more of it.
+    n = int((train.time < test.time[0]).sum())
+    if not len(train.time) - 1 <= n or n < 1 or test.step_s != train.step_s:
         raise FileError(
             f"{folder}: parts in plant.toml needs a test that follows train in the "
             "same step: leave `parts` out."
         )
+    train = _first_rows(train, n)
     time = np.concatenate([train.time, test.time])
     has_labels = train.labels is not None and test.labels is not None
     gaps = breaks_from_time(time, train.step_s)
@@ -466,16 +482,20 @@ def _unmatched(
     known_tags: Collection[str],
 ) -> list[str]:
     """Return notices about incidents without a row, and tags that are not recorded."""
-    notices = []
+    lost: dict[str, list[str]] = {}
     times = [r.time for r in recordings if r.time is not None]
     for incident in incidents:
         start, _ = incident.listed
         if any(rows_within(time, incident.listed).any() for time in times):
             continue
         is_inside = any(time[0] <= start <= time[-1] for time in times)
-        why = "lies between two rows" if is_inside else "lies outside of train and test"
+        why = "in a gap, between two rows" if is_inside else "outside of train and test"
         at = stamp(start, recordings[0].timezone)
-        notices.append(f"Attack {incident.id} ({at}) {why}.")
+        lost.setdefault(why, []).append(f"{incident.id} ({at})")
+    notices = [
+        f"{counted(len(listed), 'incident', 'lies', 'lie')} {why}: {names(listed, 3)}."
+        for why, listed in lost.items()
+    ]
     unknown = {t: i.id for i in incidents for t in i.targets if t not in known_tags}
     if unknown:
         attacked = [f"{tag} (attack {id_})" for tag, id_ in unknown.items()]

@@ -32,7 +32,14 @@ from sightline.data.validity import (
 )
 from sightline.data.zones import stamp
 from sightline.errors import FileError, naming
-from sightline.tables.cells import EMPTY, TextCells, label_codes, plain
+from sightline.tables.cells import (
+    EMPTY,
+    GOOD,
+    MISSING,
+    TextCells,
+    label_codes,
+    plain,
+)
 from sightline.testbeds.base import MOST_NAMES, counts_by_channel
 from sightline.testbeds.own_plant.settings import PlantSettings
 from sightline.testbeds.own_plant.tables import (
@@ -40,12 +47,11 @@ from sightline.testbeds.own_plant.tables import (
     StateWords,
     is_like_labels,
 )
-from sightline.text import counted, duration, names, plural
+from sightline.text import counted, duration, legible, names, plural
 
 # The largest number of rows of a grid for each row of its table.
 _MOST_GROWTH = 1000
 _NOTHING_LEFT = "tags.csv leaves no tag of it, because all have the role ignore."
-_GOOD = ("good", "ok", "valid", "true", "raw", "good, non-specific")
 # OPC: the two highest of eight bits mean good. OPC UA: those of 32 bits mean bad.
 _OPC_GOOD = 192
 _UA_NOT_GOOD = 0x4000_0000
@@ -79,6 +85,8 @@ class Readings:
         Time whose rows were taken out.
     clock : tuple of str
         Those of the notices that say that time cannot be believed.
+    words : mapping of str to (array, polars series)
+        By tag, the times of cells with text that is no value, and the texts.
     """
 
     channels: tuple[str, ...]
@@ -93,6 +101,7 @@ class Readings:
     units: Mapping[str, str] = field(default_factory=dict)
     unwatched: tuple[Unwatched, ...] = ()
     clock: tuple[str, ...] = ()
+    words: Mapping[str, tuple[Floats, Any]] = field(default_factory=dict)
 
 
 def readings_of(
@@ -133,7 +142,9 @@ def readings_of(
             f"{place}: in no row can at least half of the tags be used: check how it "
             "was exported, and missing_values and hold_s in plant.toml."
         )
-    notices = [f"{place}: {said}" for said in code_counts(codes, readings.channels)]
+    texts = texts_in(readings.words)
+    told = code_counts(codes, readings.channels, texts=texts)
+    notices = [f"{place}: {said}" for said in told]
     if is_watched.all():
         notices += _lost_tags(codes, readings.channels, place)
         return replace(
@@ -262,6 +273,8 @@ class _CellReader:
     def __init__(self, source: OpenedTable) -> None:
         self.source = source
         self.texts: dict[str, Counter[str]] = {}
+        # By tag, the rows of the table with such a text, and the texts.
+        self.words: dict[str, tuple[Ints, Any]] = {}
 
     def read(
         self, column: Any, states: Mapping[str, int] | None, *, name: str
@@ -293,6 +306,7 @@ class _CellReader:
             if is_bad.any():
                 counts = words.filter(is_bad).value_counts()
                 self.texts[name] = Counter(dict(sorted(counts.rows())))
+                self.words[name] = np.flatnonzero(is_bad), words.filter(is_bad)
         elif column.dtype.is_numeric():
             series = column.cast(pl.Float64)
         else:
@@ -312,21 +326,37 @@ class _CellReader:
         return np.where(codes == Validity.GOOD, values, np.nan), codes.astype(np.int8)
 
     def notices(self) -> list[str]:
-        """Return a sentence about text that is no number and no state."""
-        if not self.texts:
+        """Return a sentence about text that is no number, no state and no sign."""
+        unknown = {
+            tag: Counter({t: n for t, n in counted.items() if t.lower() not in MISSING})
+            for tag, counted in self.texts.items()
+        }
+        unknown = {tag: counted for tag, counted in unknown.items() if counted}
+        if not unknown:
             return []
         said = [
             f"{tag} ({names(times, MOST_NAMES)})"
-            for tag, counted in self.texts.items()
+            for tag, counted in unknown.items()
             for times in [
                 [f"{text!r:.40} {n:,} times" for text, n in counted.most_common()]
             ]
         ]
-        total = sum(counted.total() for counted in self.texts.values())
+        total = sum(counted.total() for counted in unknown.values())
         return [
             f"{self.source.place}: text in {plural(total, 'cell')} is no number and no "
-            f"state: {names(said, MOST_NAMES)}."
+            f"state, and is taken as bad: {names(said, MOST_NAMES)}."
         ]
+
+
+def texts_in(words: Mapping[str, tuple[Floats, Any]]) -> dict[str, int]:
+    """Return the texts in the place of values with their counts, most frequent first.
+
+    `words` as of `Readings`.
+    """
+    counts: Counter[str] = Counter()
+    for _, texts in words.values():
+        counts.update(dict(sorted(texts.value_counts().rows())))
+    return {legible(text): n for text, n in counts.most_common()}
 
 
 def _no_number(path: Path, column: str) -> FileError:
@@ -384,7 +414,7 @@ def read_wide(
         raise FileError(f"{source.path}: {_NOTHING_LEFT if source.ignored else empty}")
     notices = source.notices
     labels = _labels(source)
-    values, codes = _wide_values(source, states, may_be_empty=may_be_empty)
+    values, codes, words = _wide_values(source, states, may_be_empty=may_be_empty)
     order = _in_order(source, values)
     if order is not None:
         time, values, codes = time[order.rows], values[order.rows], codes[order.rows]
@@ -421,13 +451,14 @@ def read_wide(
         notices=tuple(notices),
         units=source.table.units,
         clock=tuple(source.clock),
+        words=words,
     )
 
 
 def _wide_values(
     source: OpenedTable, states: StateWords, *, may_be_empty: bool
-) -> tuple[Floats, Codes]:
-    """Return the values of a wide table and their codes.
+) -> tuple[Floats, Codes, dict[str, tuple[Floats, Any]]]:
+    """Return the values of a wide table, their codes, and texts that are no value.
 
     Each column leaves the frame as it is read, so that a table of numbers is in memory
     hardly more than once.
@@ -448,7 +479,8 @@ def _wide_values(
         if not may_be_empty and np.isnan(values[:, k]).all():
             raise _no_number(source.path, tag)
     source.notices += reader.notices()
-    return values, codes
+    said = {tag: (source.time[at], texts) for tag, (at, texts) in reader.words.items()}
+    return values, codes, said
 
 
 def _labels(source: OpenedTable) -> Labels | None:
@@ -510,7 +542,7 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
         If no tag or no good reading is left, or a tag is called "label".
     """
     time, place, notices = source.time, source.place, source.notices
-    values, is_bad = _long_values(source, states)
+    values, is_bad, words = _long_values(source, states)
     tags = source.table.frame[source.columns.tag]
     channels, parts = _by_tag(tags, time, source)
     holds = source.holds_of(channels)
@@ -560,11 +592,17 @@ def read_long(source: OpenedTable, states: StateWords) -> Readings:
         notices=tuple(notices),
         units=source.table.units,
         clock=tuple(source.clock),
+        words=words,
     )
 
 
-def _long_values(source: OpenedTable, states: StateWords) -> tuple[Floats, Bools]:
-    """Return the value of each reading, and which are bad: no value, or by quality."""
+def _long_values(
+    source: OpenedTable, states: StateWords
+) -> tuple[Floats, Bools, dict[str, tuple[Floats, Any]]]:
+    """Return the value of each reading, which are bad, and texts that are no value.
+
+    Bad is what has no value, or is bad by its quality.
+    """
     import polars as pl
 
     frame, columns = source.table.frame, source.columns
@@ -604,7 +642,14 @@ def _long_values(source: OpenedTable, states: StateWords) -> tuple[Floats, Bools
                 f"are of bad quality ({good})."
             )
         is_bad |= is_poor
-    return values, is_bad
+    rows, texts = reader.words.get(name, (np.empty(0, np.int64), None))
+    of = np.asarray(frame[columns.tag].gather(rows).to_numpy())
+    time = source.time[rows]
+    said = {
+        str(tag): (time[of == tag], texts.filter(pl.Series(of == tag)))
+        for tag in np.unique(of)
+    }
+    return values, is_bad, said
 
 
 def _proposed_step(time: Floats, parts: Sequence[Ints], source: OpenedTable) -> float:
@@ -667,7 +712,7 @@ def bad_quality(column: Any) -> tuple[Bools, str]:
 
     A column of nothing but 0 and 1 is a flag, 1 for good. Other numbers are OPC codes,
     good from 192 on; codes of 32 bits, with 0 among them, are those of OPC UA, good if
-    the two highest bits are 0. Words are good if they are in `_GOOD`. An empty cell is
+    the two highest bits are 0. Words are good if they are in `GOOD`. An empty cell is
     bad.
     """
     import polars as pl
@@ -685,5 +730,5 @@ def bad_quality(column: Any) -> tuple[Bools, str]:
         numbers = np.where(np.isinf(numbers), -1, numbers)
         good = "1 is good" if is_flag else f"{_OPC_GOOD} and more is good (OPC)"
         return numbers < (1 if is_flag else _OPC_GOOD), good
-    is_good = texts.is_in(list(_GOOD)).fill_null(False)
+    is_good = texts.is_in(list(GOOD)).fill_null(False)
     return ~is_good.to_numpy(), "'Good' is good"

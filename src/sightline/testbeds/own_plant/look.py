@@ -26,6 +26,7 @@ from sightline.tables.cells import (
     word_numbers,
     words_in_text,
 )
+from sightline.tables.stamps import date_order_of
 from sightline.tables.text_tables import ExportedTable, read_table
 from sightline.testbeds.base import HOLD_S
 from sightline.testbeds.own_plant.exports import bad_quality
@@ -37,7 +38,7 @@ from sightline.testbeds.own_plant.tables import (
     stamps_of,
     with_time,
 )
-from sightline.text import names, plural
+from sightline.text import counted, names, plural
 
 # A long export without any reading for this time, and this many steps, has an outage.
 OUTAGE_S, OUTAGE_STEPS = 600.0, 20
@@ -71,9 +72,9 @@ class TagSeen:
         `hold_s`, in a wide table; of the time from its first to its last reading, in a
         long one.
     step_s, hold_s : float
-        Usual time between two readings, and for how long one should be held: twice
-        what 99% of the times between readings keep to, infinite for states; 0 if the
-        default will do. Outages do not count.
+        Usual time between two readings, and for how long one should be held: see
+        `_own_hold_s`, infinite for states; 0 if the default will do. Outages do not
+        count.
     words : str
         How its words will be read as numbers, such as ``"CLOSED = 0, OPEN = 1"``.
     are_states : bool
@@ -130,6 +131,8 @@ class Export:
     outages : tuple of (float, float)
         Start and end of each time in which less than half of the tags were read, or
         none at all.
+    date_order : {"", "day", "month"}
+        Which number comes first in its dates, where they show it.
     attack_s : float, optional
         Time of the first row that a column of labels marks as an attack.
     form : str
@@ -148,6 +151,7 @@ class Export:
     tags: tuple[TagSeen, ...]
     outages: tuple[tuple[float, float], ...] = ()
     attack_s: float | None = None
+    date_order: str = ""
     form: str = ""
     time_words: str = ""
     notices: tuple[str, ...] = ()
@@ -159,6 +163,7 @@ def look_at(
     timezone: str | None = None,
     time_format: str | None = None,
     columns: ColumnNames | None = None,
+    date_order: str = "",
 ) -> Export:
     """Read an export and say what it holds.
 
@@ -170,6 +175,8 @@ def look_at(
         Zone of stamps without offset, and form of the stamps, where it cannot be found.
     columns : ColumnNames, optional
         Which column is what, where names do not say it.
+    date_order : {"", "day", "month"}
+        As other exports of the plant have it, where this one does not tell.
 
     Raises
     ------
@@ -180,7 +187,10 @@ def look_at(
 
     table = read_table(path, least_columns=2)
     settings = PlantSettings(
-        timezone=timezone, time_format=time_format, columns=columns or ColumnNames()
+        timezone=timezone,
+        time_format=time_format,
+        columns=columns or ColumnNames(),
+        date_order=date_order,
     )
     chosen: list[str] = []
     found = columns_of(table, settings.columns, frozenset(), chosen)
@@ -208,6 +218,7 @@ def look_at(
         tags=tags,
         outages=outages,
         attack_s=attack_s,
+        date_order="" if time_format else date_order_of(stamps),
         time_words=f"column {found.time!r}, such as {str(stamps[0])!r}",
         form=table.form or path.suffix.lower().lstrip("."),
         notices=(
@@ -240,12 +251,16 @@ def _wide(table: ExportedTable, columns: ColumnRoles) -> tuple[Any, list[str]]:
     for tag, quality in columns.qualities.items():
         if tag in read:
             is_bad = pl.Series(bad_quality(frame[quality])[0])
-            read[tag] = pl.select(pl.when(~is_bad).then(read[tag])).to_series()
+            if is_bad.any():
+                # A word: what the source calls bad is never held.
+                cells = pl.when(~is_bad).then(read[tag].cast(pl.String))
+                read[tag] = pl.select(cells.otherwise(pl.lit("Bad"))).to_series()
             n_bad += int(is_bad.sum())
     if columns.qualities:
         notices.append(
-            f"{plural(n_bad, 'cell')} of bad quality, by the column of quality of the "
-            "tag: left empty."
+            f"{plural(len(columns.qualities), 'column')} of quality "
+            f"({names(list(columns.qualities.values()), 3)}): by them "
+            f"{counted(n_bad, 'cell', 'is', 'are')} bad."
         )
     if label is not None:
         codes, words = label_codes(frame[label])
@@ -320,6 +335,7 @@ def _tags_seen(
     ticks = steps.copy()
     if is_long:
         is_gap = steps >= max(OUTAGE_S, OUTAGE_STEPS * step_s)
+        is_gap[is_gap] = _most_are_old(cells, stamps[1:][is_gap])
         outages += [(stamps[k], stamps[k + 1]) for k in np.flatnonzero(is_gap)]
         ticks[is_gap] = step_s
     else:
@@ -341,10 +357,35 @@ def _tags_seen(
     return seen, tuple((float(a), float(b)) for a, b in outages)
 
 
+def _most_are_old(cells: Mapping[str, "_Cells"], ends: Floats) -> Bools:
+    """Return at which times half of the tags have not been read for too long.
+
+    An export of changes may say nothing for a while, because nothing changes.
+    """
+    n_old = np.zeros(len(ends), np.int64)
+    for one in cells.values():
+        time = np.unique(one.time[one.is_read])
+        hold_s = max(_own_hold_s(np.diff(time)), HOLD_S) if len(time) > 2 else np.inf
+        before = np.append(-np.inf, time)[np.searchsorted(time, ends)]
+        n_old += ends - before > hold_s
+    return np.asarray(n_old >= OUTAGE_SHARE * len(cells))
+
+
 def _own_hold_s(intervals: Floats) -> float:
-    """Return for how long readings so far apart should be held; 0 for the default."""
+    """Return for how long readings so far apart should be held; 0 for the default.
+
+    Twice what 99% of the intervals keep to; longer, up to twice that, as long as it is
+    needed for all but a thousandth of the time: an export of changes has many short
+    intervals, and long ones while nothing changes.
+    """
     most = float(np.quantile(intervals, 0.99)) if len(intervals) else 0.0
-    return 2 * most if most > HOLD_S else 0.0
+    if most <= HOLD_S:
+        return 0.0
+    tries = most * np.linspace(2, 4, 9)
+    late = np.array([np.maximum(intervals - hold_s, 0).sum() for hold_s in tries])
+    return float(
+        tries[np.argmax(np.append(late[:-1] <= 0.001 * intervals.sum(), True))]
+    )
 
 
 class _Cells:
@@ -473,6 +514,7 @@ def joined(exports: Sequence[Export]) -> Export:
         attack_s=min(
             (e.attack_s for e in exports if e.attack_s is not None), default=None
         ),
+        date_order=next((e.date_order for e in exports if e.date_order), ""),
         form=first.form,
         time_words=first.time_words,
         notices=tuple(notices),

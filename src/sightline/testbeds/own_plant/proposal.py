@@ -71,6 +71,8 @@ class Proposal:
         The usual step between time stamps.
     timezone, time_format : str, optional
         The zone and the form of time stamps that were stated.
+    date_order : str
+        Which number comes first in dates of the exports, where it matters.
     is_utc : bool
         Whether time stamps are UTC, or on the plant's own clock.
     understood : dict of str to str
@@ -103,6 +105,7 @@ class Proposal:
     incidents: Path | None
     example_s: float
     missing_values: tuple[float, ...] = ()
+    date_order: str = ""
     n_in_train: int = 0
     n_incidents: int = 0
     parts: int = 1
@@ -190,6 +193,7 @@ def propose(
         usual_step_s=usual,
         timezone=timezone,
         time_format=time_format,
+        date_order=whole.date_order,
         is_utc=whole.is_utc,
         understood=_understood(whole, timezone, usual, why, left_out),
         notices=whole.notices,
@@ -535,9 +539,16 @@ def _comment(text: str) -> list[str]:
 
 
 def _zone_lines(proposal: Proposal) -> list[str]:
-    """Return the lines of plant.toml about the time zone."""
+    """Return the lines of plant.toml about the time zone, and the order of dates."""
+    order = []
+    if proposal.date_order:
+        order = [
+            *_comment("The first number of dates in exports; rules remember it:"),
+            f'date_order = "{proposal.date_order}"',
+        ]
     if proposal.timezone is not None:
         return [
+            *order,
             *_comment("Stamps without offset were read in this zone, which is shown:"),
             f'timezone = "{proposal.timezone}"',
         ]
@@ -551,7 +562,7 @@ def _zone_lines(proposal: Proposal) -> list[str]:
             "They carry no offset from UTC and are on the plant's own clock. State the "
             "zone if clocks changed within the export:"
         )
-    return [*_comment(why), '# timezone = "Europe/Berlin"']
+    return [*order, *_comment(why), '# timezone = "Europe/Berlin"']
 
 
 def _setting(name: str, value: float | None, default: float) -> str:

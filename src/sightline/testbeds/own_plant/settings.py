@@ -59,6 +59,9 @@ class PlantSettings:
         Zone of time stamps without an offset; else the plant's own clock.
     time_format : str, optional
         Format of time stamps; by default it is found.
+    date_order : {"day", "month"}, optional
+        Which number comes first in dates such as 05/11/2026, in tables where no number
+        above 12 tells; a rule remembers it.
     step_s : float, optional
         Seconds between rows; by default the usual step of the table.
     hold_s : float
@@ -89,6 +92,9 @@ class PlantSettings:
 
     timezone: _Text | None = None
     time_format: _Text | None = None
+    date_order: Annotated[
+        str, Meta(pattern="^(day|month)?$", description="'day' or 'month'")
+    ] = ""
     step_s: _Seconds | None = None
     hold_s: _Seconds = HOLD_S
     missing_values: Annotated[

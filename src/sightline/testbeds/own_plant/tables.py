@@ -25,6 +25,7 @@ from sightline.tables.cells import (
     columns_called,
     has_certain_comma,
     is_missing,
+    is_quality,
     plain,
     read_cells,
     word_numbers,
@@ -38,7 +39,12 @@ from sightline.text import counted, names, plural
 
 # Counters of rows that exports add; they are left out if they count.
 _COUNTERS = frozenset("id index idx row rowid rownumber no nr number sample".split())
-_QUALITY_OF = re.compile(r"^(.+?)[\s._:-]*(?:quality|qual)$", re.IGNORECASE)
+_QUALITY_OF = re.compile(r"^(.+?)[\s._:-]*(?:quality|qual|qualität)$", re.IGNORECASE)
+# A column that is called so is one of quality if it holds nothing else.
+_MAYBE_QUALITY_OF = re.compile(
+    r"^(.+?)[\s._:-]+(?:q|qc|status|stat|state|flag|valid|validity|statuscode)$",
+    re.IGNORECASE,
+)
 _LIKE_LABELS = re.compile(
     r"attack|anomal|intrusion|malicious|ground.?truth|^(is.?)?outlier$|^class$|^target$",
     re.IGNORECASE,
@@ -208,6 +214,7 @@ def with_time(
         series=table.frame[columns.tag].rank("dense") if is_long else None,
         place_of=table.place_of,
         may_skip=True,
+        date_order=settings.date_order,
     )
     is_none = np.isnan(read.seconds)
     why = f"lie in the hour that clocks skip in spring in {zone}"
@@ -338,7 +345,7 @@ def _wide_columns(
     qualities = {
         match[1]: column
         for column in free
-        if (match := _QUALITY_OF.match(column)) and match[1] in free
+        if (match := _quality_of(table, column)) and match[1] in free
     }
     if times[1:] and not stated.time and not _is_clock(table, times):
         notices.append(
@@ -378,6 +385,14 @@ def _wide_columns(
         qualities={tag: q for tag, q in qualities.items() if tag in tags},
         tags=tuple(tags),
     )
+
+
+def _quality_of(table: ExportedTable, column: str) -> re.Match[str] | None:
+    """Return the match whose first group is the tag that a column is the quality of."""
+    if match := _QUALITY_OF.match(column):
+        return match
+    match = _MAYBE_QUALITY_OF.match(column)
+    return match if match and is_quality(table.frame[column]) else None
 
 
 def is_like_labels(name: str) -> bool:
