@@ -195,6 +195,25 @@ def test_the_spread_of_a_column_that_stands_still_has_the_unit_of_its_channel():
     np.testing.assert_allclose(view.spread, normal.spread, rtol=0.1)
 
 
+def test_a_coarse_reading_has_a_spread_and_a_state_has_no_mean():
+    """More than half of the rows have one value, so the median distance is 0."""
+    normal = made_rules().source.normal
+    rng, rows = np.random.default_rng(0), np.zeros((5000, 6))
+    rows[:, 0] = np.round(rng.normal(0, 0.6, 5000))
+    rows[:, 1] = rows[:, 0]
+    rows[:20, 1] = 1e6  # a few rows far off do not widen it
+    rows[:, 2] = rng.random(5000) < 0.2
+    view = with_usual(normal.view(View.X), rows, normal)
+    np.testing.assert_allclose(view.spread[:2], rows[:, 0].std(), rtol=0.1)
+    np.testing.assert_allclose(view.spread[3:], LEVEL_FLOOR * normal.spread[3:])
+    # A state that stays at its other value: nothing moves, nobody is asked.
+    state, off = Followed.at_rest(1), (1.0 - 0.0) / view.spread[2]
+    for _ in range(20):
+        state = next_night(state, np.array([off]))
+    assert not state.moved.any()
+    assert not state.is_asked.any()
+
+
 def test_questions_of_pieces_keep_their_rows():
     rule, rows = nightly("x~"), rows_of_the_plant()
     rows[NIGHT:, 0] += 8 * made_rules().source.normal.spread[0]

@@ -652,7 +652,9 @@ def apply_command(
     OUT gets alarms.csv (start, end, seconds, peak, member, tags), drift.csv (how far
     each tag has moved since commissioning) and applied.json. Telemetry passes through
     the detector that the rule names. Means are followed night by night, as `watch`
-    does. The exit code is 3 if promises are broken more often than 1 in 20 explains.
+    does. The exit code is 4 if most tags have moved at the end and nobody has said for
+    48 hours whether that is normal, else 3 if promises are broken more often than 1 in
+    20 explains.
 
     \b
     Examples:
@@ -690,6 +692,8 @@ def apply_command(
             f"Written to {out}/: alarms.csv, applied.json and drift.csv.",
             soft_wrap=True,
         )
+    if applied.undecided:
+        raise Exit(NO_DECISION)
     if applied.outcome.kept is Kept.BROKEN:
         raise Exit(BROKEN_PROMISE)
 
@@ -745,6 +749,7 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     rates = Rates(budget.per_day if budget is not None else 1.0)
     load, use = outcome.load, outcome.attacks
     lines = [
+        *filter(None, [applied.undecided]),
         f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
         kept_words(outcome, rates, budget),
     ]

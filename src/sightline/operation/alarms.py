@@ -42,7 +42,12 @@ class AlarmKind(StrEnum):
     RULE_OUT = "rule out of service"
     PROMISE = "promise broken"
     QUESTION = "question"
+    CHANGE = "plant changed"
     SHELVED = "tag shelved"
+
+
+# Kinds that ask a person something.
+QUESTIONS: Final = (AlarmKind.QUESTION, AlarmKind.CHANGE)
 
 
 class KindFacts(NamedTuple):
@@ -115,8 +120,14 @@ KINDS: Final = {
     ),
     AlarmKind.QUESTION: KindFacts(
         3,
-        "{source} has moved by {peak} spreads, asked since {since}: is this normal?",
+        "{source} has moved by {peak} spreads since {since}: is this normal?",
         "a mean has jumped for two nights, or was followed as far as is allowed",
+    ),
+    AlarmKind.CHANGE: KindFacts(
+        3,
+        "The plant changed at {since}: {n} of {of} tags moved together (largest: "
+        "{largest}, by {peak} spreads): is this normal?",
+        "more than half of the tags have jumped within two nights: one question",
     ),
     AlarmKind.SHELVED: KindFacts(
         4, "{source} is shelved since {since}", "a person shelved the tag"
@@ -206,6 +217,8 @@ class Happening:
         What the person says it was.
     note : str
         In the person's own words.
+    n_tags : int, optional
+        Of how many tags the rule is, where more than half changed.
     """
 
     event: Event
@@ -222,6 +235,7 @@ class Happening:
     until: float | None = None
     verdict: AlarmVerdict | None = None
     note: str = ""
+    n_tags: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,6 +276,10 @@ class AlarmRecord:
         In the person's own words.
     time : float
         Of its newest change.
+    raised : float
+        When it was raised, which may be later than `start`.
+    n_tags : int, optional
+        See `Happening`.
     """
 
     id: str
@@ -282,6 +300,8 @@ class AlarmRecord:
     verdict: AlarmVerdict | None = None
     note: str = ""
     time: float = 0.0
+    raised: float = 0.0
+    n_tags: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -324,6 +344,9 @@ class AlarmRecord:
             tags=names(self.tags) or self.source,
             since=stamp(self.start, zone),
             peak=number(self.peak),
+            n=len(self.tags),
+            of=self.n_tags,
+            largest=self.tags[0] if self.tags else self.source,
         )
         if self.until is not None:
             said += f"; shelved until {stamp(self.until, zone)}"
@@ -403,6 +426,8 @@ def after(
             peak=what.peak,
             limit=what.limit,
             acknowledged=what.event is Event.SHELVED,
+            raised=what.time,
+            n_tags=what.n_tags,
         )
     alarm = replace(alarm, time=what.time, by=what.by or alarm.by)
     if what.event is Event.ACKNOWLEDGED:

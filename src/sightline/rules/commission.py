@@ -176,6 +176,7 @@ class Basis:
             self.split,
             self.step_s,
             self.test.attack_free.margins[:, 0],
+            self.stream.test_time,
         )
 
     def period(self, *, with_calibration: bool, with_train: bool) -> AttackFreePeriod:
