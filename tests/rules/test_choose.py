@@ -95,12 +95,20 @@ EPISODE = SetAside(start=10, stop=20, peak=9.0)
             "'energy' changes 84-fold",
         ),
         (
-            [line("energy", limit_with=4.0)],
+            [line("energy", limit_with=4.0, moves=2**0.5)],
             {"episodes": (EPISODE,)},
             ChoiceOutcome.REVIEW_FIRST,
-            "Look at 1 episode first: if they are incidents, the limit of 'energy' is "
+            "Look at 1 episode first: if it is an incident, the limit of 'energy' is "
             "2, else 4.",
         ),
+        (
+            [line("all", limit_with=2.1, moves=1.5)],
+            {"episodes": (EPISODE, EPISODE)},
+            ChoiceOutcome.REVIEW_FIRST,
+            "Look at 2 episodes first: if they are incidents, the limits of 'all' stay "
+            "as they are, else that of one tag is 1.5 times as high (in amplitude).",
+        ),
+        ([line("all", limit_with=2.1, moves=1.1)], {}, ChoiceOutcome.TAKE, "Take"),
         (
             [line("energy")],
             {"far_share": 0.2},
@@ -194,6 +202,16 @@ def test_unexplained_episodes_are_left_out_with_both_limits():
         assert one.limit_with is not None
     assert clean.facts.choice.episodes == ()
     assert "3 unexplained episodes were left out" in " ".join(made.facts.notes)
+
+
+def test_a_joined_rule_moves_with_the_tag_and_member_that_move_most():
+    """Its own limit is a factor of theirs, and says little."""
+    stream = glitched(300.0)
+    lines = {one.name: one for one in commission(stream).facts.choice.lines}
+    assert min(lines[name].moves for name in ("x", "z", "all")) > 3
+    joined = replace(lines["all"], sight=1.0, limit_with=lines["all"].limit)
+    found = decision(joined, episodes=(EPISODE,))
+    assert found.outcome is ChoiceOutcome.REVIEW_FIRST
 
 
 @pytest.mark.parametrize(

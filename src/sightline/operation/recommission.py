@@ -361,11 +361,11 @@ def _made_again(
     is_free = scored.test.attack_free.for_alarms & (stream.labels == NORMAL)
     whole = _maker(before, scored, is_free, reference)
     maker, episodes, far_share = without_episodes(whole)
-    made, limits_with = maker.make(rule.name), {}
+    made, rules_with = maker.make(rule.name), {}
     if maker is not whole:
-        limits_with = {rule.name: whole.make(rule.name).rule.limit}
+        rules_with = {rule.name: whole.make(rule.name).rule}
     ranges = ranges_of(stream)
-    lines = lines_of(ranges, maker, {rule.name: made}, limits_with)
+    lines = lines_of(ranges, maker, {rule.name: made}, rules_with)
     budget, (line,) = maker.budget, lines
     choice = choose_rule(lines, episodes, budget, stale=1.0, far_share=far_share)
     for one in episodes:

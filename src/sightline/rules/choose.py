@@ -418,12 +418,13 @@ def lines_of(
     ranges: Floats,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
-    limits_with: Mapping[str, float],
+    rules_with: Mapping[str, Rule],
     limits_guarded: Mapping[str, float] | None = None,
 ) -> tuple[RuleLine, ...]:
     """Return what speaks for each rule; the detector's own score is never chosen.
 
-    `ranges` are those of the tags (`ranges_of`); `limits_guarded` the limits without
+    `ranges` are those of the tags (`ranges_of`); `rules_with` the rules with episodes
+    that were left out, if there are any; `limits_guarded` the limits without
     `GUARD_S` around attacks, where these hold rows that are used.
     """
     names = [name for name, made in rules.items() if not made.rule.needs_score]
@@ -434,19 +435,33 @@ def lines_of(
         made = rules[name]
         ratio = made.rule.limit / (limits_guarded or {}).get(name, made.rule.limit)
         sight, step = sight_of(made.rule, maker.fitting, places, ranges)
+        other = rules_with.get(name)
         lines.append(
             RuleLine(
                 name=name,
                 limit=made.rule.limit,
-                limit_with=limits_with.get(name),
+                limit_with=None if other is None else other.limit,
                 chance_kept=chances[name],
                 sight=sight,
                 step=min(step, 1e12),
                 swing=min(made.limit.swing or 1.0, 1e12),
                 guard=min(max(ratio, 1 / ratio), 1e12),
+                moves=None if other is None else _moves(made.rule, other),
             )
         )
     return tuple(lines)
+
+
+def _moves(rule: Rule, other: Rule) -> float:
+    """Return by how much limits are higher in another rule; see `RuleLine.moves`."""
+    found = []
+    for one, two in zip(rule.members, other.members, strict=True):
+        view = rule.view_of(one)
+        ratio = two.levels * two.limit * other.limit
+        ratio = ratio / (one.levels * one.limit * rule.limit)
+        is_energy = view is not None and (view.bounds is not None or one.largest)
+        found += (ratio**0.5 if is_energy else ratio).tolist()
+    return float(max(found, key=lambda ratio: max(ratio, 1 / ratio)))
 
 
 def choose_rule(
@@ -509,16 +524,8 @@ def choose_rule(
         )
     if not firm:
         return choice(ChoiceOutcome.REVIEW_FIRST, _why_not_firm(best, budget))
-    moves = 1.0 if best.limit_with is None else best.limit_with / best.limit
-    if best.name == USUAL:
-        moves = moves**0.5  # an energy is a square
-    if not 1 / MOVES <= moves <= MOVES:
-        return choice(
-            ChoiceOutcome.REVIEW_FIRST,
-            f"Look at {plural(len(episodes), 'episode')} first: if they are incidents, "
-            f"the limit of {best.name!r} is {number(best.limit)}, else "
-            f"{number(best.limit_with)}.",
-        )
+    if not 1 / MOVES <= (best.moves or 1.0) <= MOVES:
+        return choice(ChoiceOutcome.REVIEW_FIRST, _what_moves(best, len(episodes)))
     text = f"rule {best.name!r}, limit {number(best.limit)}, for {budget}"
     if but := _conditions(best):
         return choice(ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}.")
@@ -536,6 +543,20 @@ def _conditions(line: RuleLine) -> str:
     if line.sight < LEAST_SIGHT:
         parts.append("of a usual tag it sees no step below half of its range")
     return " and ".join(parts)
+
+
+def _what_moves(line: RuleLine, n_episodes: int) -> str:
+    """Return what follows from episodes that were left out."""
+    are = "it is an incident" if n_episodes == 1 else "they are incidents"
+    text = f"Look at {plural(n_episodes, 'episode')} first: if {are}, the "
+    # The limit is a factor of the levels of tags, and in a joined rule of its members.
+    own, other = line.limit, line.limit_with or line.limit
+    if 1 / MOVES <= other / own <= MOVES:
+        return (
+            f"{text}limits of {line.name!r} stay as they are, else that of one tag is "
+            f"{number(line.moves)} times as high (in amplitude)."
+        )
+    return f"{text}limit of {line.name!r} is {number(own)}, else {number(other)}."
 
 
 def _why_not_firm(line: RuleLine, budget: Budget) -> str:

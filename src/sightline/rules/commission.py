@@ -588,12 +588,12 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     family = usual if settings.family is None else settings.family
     wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
     maker, uses_calibration = _maker(basis, wanted, settings)
-    everything, limits_with, far_share = maker, {}, 0.0
+    everything, rules_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
     if settings.choose is None and not basis.parts:
         maker, episodes, far_share = without_episodes(maker)
     if maker is not everything:
-        limits_with = {name: everything.limited(name)[0].limit for name in wanted}
+        rules_with = {name: everything.limited(name)[0] for name in wanted}
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
     choice, chosen = None, settings.choose
@@ -601,7 +601,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         candidates = {name: rules[name] for name in family}
         guarded = _limits_guarded(basis, maker, family)
         ranges = ranges_of(stream)
-        lines = lines_of(ranges, maker, candidates, limits_with, guarded)
+        lines = lines_of(ranges, maker, candidates, rules_with, guarded)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )

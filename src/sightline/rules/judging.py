@@ -448,6 +448,10 @@ class RuleLine:
         Its limit, with unexplained episodes left out.
     limit_with : float, optional
         Its limit with them; None if none was left out.
+    moves : float, optional
+        By how much the limit with them is higher, in amplitude, for the tag and the
+        member of which it moves most. None where none was left out, and in results of
+        earlier versions.
     chance_kept : float
         Chance that it keeps the budget with tolerance: mean over rules made at several
         times, each judged on the commissioning rows that follow.
@@ -472,6 +476,7 @@ class RuleLine:
     step: float
     swing: float
     guard: float = 1.0
+    moves: float | None = None
 
     @property
     def is_firm(self) -> bool:
