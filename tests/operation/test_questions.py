@@ -215,7 +215,9 @@ def test_a_change_of_most_tags_is_one_question_for_all(plant, late):
     assert line["source"] == "plant"
     assert line["tags"][0] == "LIT101"
     assert {*line["tags"]} == {"LIT101", "FIT101", "MV101"}
-    assert "3 of 4 tags moved together (largest: LIT101, by 11.1 spreads)" in line["text"]
+    assert (
+        "3 of 4 tags moved together (largest: LIT101, by 11.1 spreads)" in line["text"]
+    )
     # It began with the night in which the tags jumped.
     assert line["start"] == iso_stamp(times(1, JUMPS)[0], "Europe/Berlin")
     # The same in `apply`.

@@ -102,6 +102,10 @@ _Keep = Annotated[
         "does it replace it?",
     ),
 ]
+_Fixed = Annotated[
+    bool,
+    Option("--fixed", help="Rules follow no means: judge by those of these rows."),
+]
 _Without = Annotated[
     list[str] | None,
     Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
@@ -143,6 +147,7 @@ def commission_command(
     rule: _Rules = None,
     choose: _Choose = None,
     keep: _Keep = None,
+    fixed: _Fixed = False,
     without: _Without = None,
     reference: _Reference = "train",
     on: _On = "1",
@@ -208,6 +213,7 @@ def commission_command(
                     within=within,
                     train=train,
                     keep=None if in_use is None else in_use.rule,
+                    fixed=fixed,
                     jobs=jobs,
                 )
             advance(Step(StepKind.WRITING, detail=str(out)))
@@ -227,16 +233,13 @@ def commission_command(
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
         screen.print(made.facts.advice, soft_wrap=True)
         if made.has_rule:
-            screen.print(promise_words(made.chosen.promise), soft_wrap=True)
-            screen.print(
-                "What the rule could not see: `sightline blindspots`.", soft_wrap=True
-            )
+            after = "What the rule could not see: `sightline blindspots`."
+            for line in (promise_words(made.chosen.promise), after):
+                screen.print(line, soft_wrap=True)
             return
-        screen.print(
-            "No rule was written: name one with --choose to take it all the same.",
-            soft_wrap=True,
-        )
-        screen.print(f"Next: {_next_step(made.facts, out)}", soft_wrap=True)
+        why = "No rule was written: name one with --choose to take it all the same."
+        for line in (why, f"Next: {_next_step(made.facts, out)}"):
+            screen.print(line, soft_wrap=True)
     raise Exit(NO_DECISION)
 
 

@@ -438,7 +438,8 @@ def _maker(
         views = {view.kind: view for view in rule.views}
         normal = _ViewsKept(**values, views=views)
     table = part_of_test(scored.stream, is_free, len(scored.test.attacks))
-    period = AttackFreePeriod(tables=(table,), step_s=rule.step_s or 1.0)
+    step_s, is_fixed = rule.step_s or 1.0, not rule.night
+    period = AttackFreePeriod(tables=(table,), step_s=step_s, is_fixed=is_fixed)
     check_enough(period, budget)
     names = [member.name for member in rule.members]
     return RuleMaker(Fitting(normal, names, period), budget, rule.delays)

@@ -373,6 +373,8 @@ class CommissionSettings:
     keep : Rule, optional
         The rule in use, of the same channels: it is judged on the same rows, and the
         decision says whether to keep it, to add the chosen rule, or to replace it.
+    fixed : bool
+        Whether rules follow no means.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -388,6 +390,7 @@ class CommissionSettings:
     train: bool = False
     with_repairs: bool = False
     keep: Rule | None = None
+    fixed: bool = False
 
 
 def commission(
@@ -405,6 +408,7 @@ def commission(
     within: int = 1,
     train: bool = False,
     keep: Rule | None = None,
+    fixed: bool = False,
     jobs: int | None = None,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
@@ -440,6 +444,8 @@ def commission(
     keep : Rule, optional
         The rule in use: the decision says whether to keep it, to add the chosen rule,
         or to replace it, and which attacks are lost and gained.
+    fixed : bool
+        Whether rules follow no means, and ask nothing.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -477,6 +483,7 @@ def commission(
         within=within,
         train=train,
         keep=keep,
+        fixed=fixed,
     )
     if calm is not None:
         if stream.step_s != calm.step_s:
@@ -794,6 +801,7 @@ def _maker(
         period = basis.period(
             with_calibration=with_calibration, with_train=settings.train
         )
+        period = replace(period, is_fixed=settings.fixed)
         check_enough(period, settings.budget)
         normal = basis.normal
         if settings.reference == "commissioning":

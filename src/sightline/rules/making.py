@@ -104,10 +104,13 @@ class AttackFreePeriod:
         Rows of train if asked for, calibration rows, then rows of the test.
     step_s : float
         Seconds a row.
+    is_fixed : bool
+        Whether rules that are made on them follow no means.
     """
 
     tables: tuple[AttackFreeTable, ...]
     step_s: float
+    is_fixed: bool = False
 
     @cached_property
     def n_rows(self) -> int:
@@ -178,7 +181,9 @@ class AttackFreePeriod:
 
     @property
     def night(self) -> int:
-        """Rows of a night: after so many the means of all columns are followed."""
+        """Rows of a night: after so many means are followed. 0: they are fixed."""
+        if self.is_fixed:
+            return 0
         days = float(np.clip(self.days / NIGHTS_AT_LEAST, SHORTEST_NIGHT, 1.0))
         return max(round(days * DAY_S / self.step_s), LEAST_NIGHT_ROWS)
 
