@@ -362,6 +362,8 @@ def in_set(before, after, together=8.0):
         (("ABC", 80, 0.2), ("BD", 5, 0.06), 81, "replace", "more than 2 budgets."),
         (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
         (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
+        (("AB", 13), ("A", 14), 20, "neither", "is within 2 budgets: they make 13"),
+        (("A", 13), ("AB", 14), 20, "neither", "train the detector again."),
     ],
 )
 def test_keep_add_or_replace(before, after, together, action, words):
@@ -388,6 +390,9 @@ def test_nothing_is_lost_in_silence(before, after, costs):
         assert all(
             one in found.sentence.split(" would be lost")[0] for one in found.lost
         )
+    if found.action is SetAction.KEEP:
+        # Never a rule that costs over twice the budget.
+        assert costs[0] <= 12
     if found.action is SetAction.ADD:
         assert found.gained
         assert sum(costs) <= 12

@@ -757,9 +757,18 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
         kept_words(outcome, rates, budget),
     ]
     if load.days:
+        # Only where incidents are listed is an alarm known to be false.
+        days, noun = (
+            ("attack-free days", "false alarm")
+            if use.n_attacks
+            else (
+                "days",
+                "alarm",
+            )
+        )
         lines.append(
-            f"On {load.days:.1f} attack-free days: {plural(load.alarms, 'false alarm')}"
-            f" ({load.standing} because one stood), {share(load.share_of_time, 1)} of "
+            f"On {load.days:.1f} {days}: {plural(load.alarms, noun)} "
+            f"({load.standing:,} because one stood), {share(load.share_of_time, 1)} of "
             f"time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:
@@ -769,6 +778,9 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
         )
     if warning := share_warning(outcome, budget):
         lines.append(warning)
+    if len(applied.questions) > _MOST_QUESTIONS:
+        asked = plural(len(applied.questions), "question")
+        lines.append(f"The last {_MOST_QUESTIONS} of {asked} (all: applied.json):")
     lines += applied.questions[-_MOST_QUESTIONS:]
     zone = None if made.origin is None else made.origin.timezone
     periods = with_legend(period_table(outcome.periods, zone))

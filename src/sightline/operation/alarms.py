@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sightline.data.zones import iso_stamp, stamp
+from sightline.rules.standalone import MOST_IN_ALL
 from sightline.text import duration, names, number
 
 # An anomaly of more than this many limits, or of this many tags, is of priority 2.
@@ -46,6 +47,11 @@ class AlarmKind(StrEnum):
     SHELVED = "tag shelved"
 
 
+# The sentence of a question about a mean that was followed as far as is allowed.
+FOLLOWED: Final = (
+    "{source} was followed by {peak} spreads until {since}, all that is allowed; a "
+    "slow fault looks like this: is this normal?"
+)
 # Kinds that ask a person something.
 QUESTIONS: Final = (AlarmKind.QUESTION, AlarmKind.CHANGE)
 
@@ -339,7 +345,10 @@ class AlarmRecord:
         'Redox 01 and pH 01 unlike the other tags since 1970-01-01 01:33:00, 4.2 times
         the limit'
         """
-        said = KINDS[self.kind].text.format(
+        text = KINDS[self.kind].text
+        if self.kind is AlarmKind.QUESTION and abs(self.peak or 0.0) == MOST_IN_ALL:
+            text = FOLLOWED
+        said = text.format(
             source=self.source,
             tags=names(self.tags) or self.source,
             since=stamp(self.start, zone),

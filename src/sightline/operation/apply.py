@@ -526,7 +526,7 @@ def _undecided(
     asked = {j for q in waits for j in about[q]}
     if 2 * len(asked) <= len(names):
         return ""
-    since = _stamp(record, min(q.row for q in waits))
+    since = _when(record, min(q.row for q in waits))
     return unanswered_words(len(asked), len(names), since, SAY_IN_FILE)
 
 
@@ -554,12 +554,12 @@ def _questions_of(run: RuleRun, record: ResidualRecord) -> Iterator[str]:
     """Yield what was asked, and until when."""
     for k, question in enumerate(run.questions):
         if question.off:
-            since = _stamp(record, begin_of(question, run.rule))
+            since = _when(record, begin_of(question, run.rule))
             later = run.questions[k + 1 :]
             end = next((q for q in later if q.channel == question.channel), None)
             text = asked_words(question, run.rule, since)
             if end is not None and not end.off:
-                text += f" Back where it was on {_stamp(record, end.row)}."
+                text += f" Back where it was on {_when(record, end.row)}."
             yield text
 
 
@@ -639,6 +639,13 @@ def _stamp(record: ResidualRecord, row: int) -> str:
     if record.time is None or record.time[0] < FIRST_DATE:
         return str(row)
     return iso_stamp(float(record.time[row]), record.timezone)
+
+
+def _when(record: ResidualRecord, row: int) -> str:
+    """Return the time of a row in words."""
+    if record.time is None or record.time[0] < FIRST_DATE:
+        return f"row {row:,}"
+    return stamp(float(record.time[row]), record.timezone)
 
 
 # --- Drift ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Final
 
 from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
-from sightline.operation.alarms import KINDS, AlarmKind
+from sightline.operation.alarms import FOLLOWED, KINDS, AlarmKind
 from sightline.rules.rule import Rule
 from sightline.rules.standalone import (
     ASKS_AFTER,
@@ -157,13 +157,10 @@ def question_words(tag: str, off: float, since: str) -> str:
     >>> question_words("TIRC_01", -2.14, "18 Jan 00:30")
     'TIRC_01 lies 2.1 spreads lower since 18 Jan 00:30: is this normal?'
     >>> question_words("QIR_pH_01", 3.0, "18 Jan 00:30")
-    'QIR_pH_01 was followed by 3.0 spreads, all that is allowed, until 18 Jan 00:30; a
-    slow fault looks like this: is this normal?'
+    'QIR_pH_01 was followed by 3 spreads until 18 Jan 00:30, all that is allowed; a slow
+    fault looks like this: is this normal?'
     """
     way = "higher" if off > 0 else "lower"
     if abs(off) == MOST_IN_ALL:
-        return (
-            f"{tag} was followed by {MOST_IN_ALL} spreads, all that is allowed, until "
-            f"{since}; a slow fault looks like this: is this normal?"
-        )
+        return FOLLOWED.format(source=tag, peak=number(off), since=since)
     return f"{tag} lies {abs(off):.1f} spreads {way} since {since}: is this normal?"

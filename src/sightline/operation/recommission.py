@@ -57,7 +57,6 @@ from sightline.rules.judging import (
     JudgedRows,
     RuleChoice,
     RuleOutcome,
-    SetAction,
     SetChoice,
     cost_together,
     judge_in_use,
@@ -501,7 +500,7 @@ def _sentence(choice: RuleChoice, in_set: SetChoice) -> str:
     """Return the decision in words."""
     if not choice.outcome.has_rule:
         return choice.sentence
-    if in_set.action is SetAction.KEEP:
+    if not in_set.action.changes:
         return f"{in_set.sentence} To change it all the same: {choice.sentence}"
     return f"{choice.sentence} {in_set.sentence}"
 

@@ -476,10 +476,13 @@ class Week:
                 "The promise is not judged: less than half of the time was watched."
             )
         elif self.kept is Kept.BROKEN:
+            first = "Look at the drift of the tags (in the page)"
+            if self.unanswered:
+                first = "Answer the questions first: alarms stand until then"
             found.append(
                 "The promise is broken: more alarms, or more time in alarm, than it "
-                "allows. Look at the drift of the tags below; `sightline recommission` "
-                "makes a new limit from the last days, and says whether it is better."
+                f"allows. {first}; `sightline recommission` makes a new limit from the "
+                "last days, and says whether it is better."
             )
         elif self.kept is Kept.UNUSED:
             found.append(

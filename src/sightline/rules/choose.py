@@ -539,7 +539,10 @@ def _conditions(line: RuleLine) -> str:
     """Return what to know of a rule before it is taken; empty if nothing."""
     parts = []
     if line.chance_kept < LEAST_CHANCE:
-        parts.append(f"its chance to keep the budget is {share(line.chance_kept)}")
+        parts.append(
+            f"its chance to keep the budget is {share(line.chance_kept)}, as far as "
+            "rules made on the first of these rows kept it on the rest"
+        )
     if line.sight < LEAST_SIGHT:
         parts.append("of a usual tag it sees no step below half of its range")
     return " and ".join(parts)
@@ -586,9 +589,15 @@ def after_later_rows(
     if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    why = "the plant has changed: set the limit again on newer attack-free rows"
-    if not is_many:
-        why = "some alarms stand, as where the plant has not come back after an attack"
+    why = "some alarms stand, as where the plant has not come back after an attack"
+    if outcome.questions:
+        why = (
+            "nobody answers on these rows, and an alarm about a tag that has moved "
+            "stands until somebody says that it is normal "
+            f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
+        )
+    elif is_many:
+        why = "the plant has changed: set the limit again on newer attack-free rows"
     return replace(
         choice,
         outcome=ChoiceOutcome.CONDITIONS,
@@ -610,6 +619,7 @@ def choose_set(
     or smaller steps are seen; else the chosen one is added if it gains something and
     both together cost at most `MOST_COST` budgets. A rule in use that costs more, or
     catches no more than chance, gives way all the same, and what is lost is said first.
+    One that costs more is never kept: where the chosen one is no better it is neither.
 
     Parameters
     ----------
@@ -658,6 +668,13 @@ def choose_set(
         sentence = (
             f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
             f"replace {words} by {name} all the same, for {why}."
+        )
+    elif not fits[0]:
+        action = SetAction.NEITHER
+        sentence = (
+            f"Neither {words} nor {name} is within {MOST_COST:.0f} budgets: they make "
+            f"{load_words(present.load)} and {load_words(chosen.load)}. Set a limit on "
+            "newer attack-free rows, or train the detector again."
         )
     else:
         why = _why_kept(chosen, lost, gained, together)
@@ -728,7 +745,7 @@ def advice(facts: CommissioningFacts) -> str:
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
     in_set = facts.set_choice
-    if in_set and in_set.action is SetAction.KEEP and facts.choice is not None:
+    if in_set and not in_set.action.changes and facts.choice is not None:
         parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
         return " ".join([*parts, "No later rows were left to judge it on."])

@@ -203,6 +203,9 @@ class RuleOutcome:
     periods : tuple of Period
         What was promised for each period, and what came. Empty in results of earlier
         versions, which had one promise for all judged rows.
+    questions : int
+        How often a person would have been asked whether a tag that moved is normal;
+        nobody answers on judged rows.
     """
 
     name: str
@@ -214,6 +217,7 @@ class RuleOutcome:
     kept: Kept | None = None
     hindsight_limit: float | None = None
     periods: tuple[Period, ...] = ()
+    questions: int = 0
 
 
 def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
@@ -233,6 +237,7 @@ def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcom
         else None,
         kept=as_a_whole(periods, promise),
         periods=periods,
+        questions=sum(bool(question.off) for question in run.questions),
     )
 
 
@@ -524,11 +529,19 @@ class SetAction(StrEnum):
         Let both run.
     ``REPLACE``
         Let the new one run alone.
+    ``NEITHER``
+        Both cost more than twice the budget: make another.
     """
 
     KEEP = "keep"
     ADD = "add"
     REPLACE = "replace"
+    NEITHER = "neither"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the new rule is taken."""
+        return self in (SetAction.ADD, SetAction.REPLACE)
 
 
 @dataclass(frozen=True, kw_only=True)

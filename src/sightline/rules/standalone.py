@@ -504,6 +504,11 @@ class Followed(NamedTuple):
         return (self.jumps >= ASKS_AFTER) | (np.abs(self.shift) >= MOST_IN_ALL)
 
     @property
+    def off(self) -> Floats:
+        """By how much each has jumped from its mean; else how far it was followed."""
+        return np.where(self.jumps > 0, self.now - self.moved, self.shift)
+
+    @property
     def now(self) -> Floats:
         """Where each column lies: in its last nights, where it has jumped."""
         lately = np.where(self.jumps > 1, self.latest.mean(axis=0), self.latest[-1])
@@ -691,7 +696,7 @@ class Nights:
         lies at least half as far off as the largest. None: both are empty.
         """
         jumps, n_channels = self.followed.jumps, len(np.unique(self.channel))
-        size = np.abs(self.followed.now - self.followed.accepted)
+        size = np.abs(self.followed.off)
         for first in np.unique(jumps[jumps >= ASKS_AFTER])[::-1]:
             window = (jumps > first - ASKS_AFTER) & (jumps <= first)
             moved = window & self.is_own

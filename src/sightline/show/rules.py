@@ -759,8 +759,8 @@ def promise_words(promise: Promise) -> str:
     return (
         f"The next {days} should bring {low:.0f} to {high:.0f} alarms "
         f"(90%) and at most {share(promise.most_share(promise.days), 1)} of time in "
-        f"alarm. That would notice {promise.notices():.1f} times the "
-        f"budget within {days} in 9 of 10."
+        f"alarm. In 9 of 10 cases {promise.notices():.1f} times the budget would "
+        f"break it within {days}."
     )
 
 
