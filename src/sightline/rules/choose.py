@@ -457,10 +457,10 @@ def _moves(rule: Rule, other: Rule) -> float:
     found = []
     for one, two in zip(rule.members, other.members, strict=True):
         view = rule.view_of(one)
-        ratio = two.levels * two.limit * other.limit
-        ratio = ratio / (one.levels * one.limit * rule.limit)
+        ratio = float(np.median(two.levels / one.levels))
+        ratio *= two.limit * other.limit / (one.limit * rule.limit)
         is_energy = view is not None and (view.bounds is not None or one.largest)
-        found += (ratio**0.5 if is_energy else ratio).tolist()
+        found.append(ratio**0.5 if is_energy else ratio)
     return float(max(found, key=lambda ratio: max(ratio, 1 / ratio)))
 
 
@@ -556,8 +556,8 @@ def _what_moves(line: RuleLine, n_episodes: int) -> str:
     own, other = line.limit, line.limit_with or line.limit
     if 1 / MOVES <= other / own <= MOVES:
         return (
-            f"{text}limits of {line.name!r} stay as they are, else that of one tag is "
-            f"{number(line.moves)} times as high (in amplitude)."
+            f"{text}limits of {line.name!r} stay as they are, else that of a usual "
+            f"tag is {number(line.moves)} times as high (in amplitude)."
         )
     return f"{text}limit of {line.name!r} is {number(own)}, else {number(other)}."
 

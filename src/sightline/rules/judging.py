@@ -454,9 +454,9 @@ class RuleLine:
     limit_with : float, optional
         Its limit with them; None if none was left out.
     moves : float, optional
-        By how much the limit with them is higher, in amplitude, for the tag and the
-        member of which it moves most. None where none was left out, and in results of
-        earlier versions.
+        By how much the limit with them is higher, in amplitude: median over tags, for
+        the member of which it moves most. None where none was left out, and in results
+        of earlier versions.
     chance_kept : float
         Chance that it keeps the budget with tolerance: mean over rules made at several
         times, each judged on the commissioning rows that follow.
