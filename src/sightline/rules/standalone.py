@@ -478,7 +478,8 @@ class Followed(NamedTuple):
     latest : array of shape (ASKS_AFTER, q)
         Medians of the last such nights.
     learned : array of shape (NIGHTS, q)
-        Medians of the last other nights; nan before there were so many.
+        Medians of the last other nights: first those of commissioning, which are 0;
+        nan after an answer, until there are so many again.
     """
 
     accepted: Floats
@@ -490,7 +491,7 @@ class Followed(NamedTuple):
     @classmethod
     def at_rest(cls, q: int) -> "Followed":
         """Return the state before the first night."""
-        jumped, learned = np.zeros((ASKS_AFTER, q)), np.full((NIGHTS, q), np.nan)
+        jumped, learned = np.zeros((ASKS_AFTER, q)), np.zeros((NIGHTS, q))
         return cls(np.zeros(q), np.zeros(q), np.zeros(q), jumped, learned)
 
     @property
