@@ -74,6 +74,13 @@ def test_nights_by_hand(medians, moved, is_asked):
     assert state.is_asked.tolist() == [is_asked]
 
 
+def test_where_a_column_lies_after_jumps():
+    assert after(2.5).now.tolist() == [2.5]
+    assert after(2.5, 3.5).now.tolist() == [3.0]
+    assert after(9.0, 2.5, 3.5).off.tolist() == [3.0]
+    assert after(-4.0, 2.5).now.tolist() == [2.5]  # on either side: where it lies now
+
+
 def test_a_slow_drift_is_followed_so_far_and_then_asked_about():
     state = after(*np.arange(0, 6, 0.2))
     assert state.moved.tolist() == [MOST_IN_ALL]

@@ -511,8 +511,12 @@ class Followed(NamedTuple):
 
     @property
     def now(self) -> Floats:
-        """Where each column lies: in its last nights, where it has jumped."""
-        lately = np.where(self.jumps > 1, self.latest.mean(axis=0), self.latest[-1])
+        """Where each column lies: in its last nights, where it has jumped.
+
+        In the very last one, if it lay off on the other side before.
+        """
+        is_alike = (self.jumps > 1) & ((self.latest - self.moved).prod(axis=0) > 0)
+        lately = np.where(is_alike, self.latest.mean(axis=0), self.latest[-1])
         return np.where(self.jumps > 0, lately, self.moved)
 
 
