@@ -122,7 +122,8 @@ KINDS: Final = {
     AlarmKind.PROMISE: KindFacts(
         3,
         "The rule {source} makes more alarms than it promised, since {since}",
-        "more alarms, or more time in alarm, than promised, at a midnight (UTC)",
+        "more alarms, or more time in alarm, than promised, at a midnight (UTC) or "
+        "at the end of its days",
     ),
     AlarmKind.QUESTION: KindFacts(
         3,
