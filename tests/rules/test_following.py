@@ -150,6 +150,16 @@ def test_a_bias_is_in_alarm_on_its_last_night_as_on_its_first(name):
     assert asked[0].off > JUMP
 
 
+def test_a_question_says_by_how_much_a_tag_jumped_from_where_it_was_followed():
+    rule, rows = nightly("x~"), rows_of_the_plant()
+    spread = rule.views[0].spread[0]
+    rows[: 8 * NIGHT, 0] -= 1.2 * spread  # followed, night by night
+    rows[8 * NIGHT :, 0] += 2.0 * spread
+    (asked,) = [one for one in rule.run(rows).questions if one.channel == 0]
+    assert 2.0 < asked.off < 3.2 + 0.3
+    assert asked.off > 2.0 + 0.3
+
+
 def test_a_drift_that_the_fixed_rule_stands_in_is_followed():
     rule, rows = nightly("x~"), rows_of_the_plant(nights=30)
     spread = made_rules().source.normal.spread[0]

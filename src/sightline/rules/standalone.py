@@ -715,10 +715,7 @@ class Nights:
 
     def _by_size(self, columns: Bools) -> tuple[Floats, Ints]:
         """Return how far columns are off, and some of them, the largest last."""
-        off, places = (
-            self.followed.now - self.followed.accepted,
-            np.flatnonzero(columns),
-        )
+        off, places = self.followed.off, np.flatnonzero(columns)
         return off, places[np.argsort(np.abs(off[places]), kind="stable")]
 
     def accept(self, channel: int) -> None:
