@@ -534,7 +534,7 @@ def _clock(record: ResidualRecord, rule: Rule) -> Floats:
     """Return the time of each row, in seconds."""
     if record.time is not None:
         return record.time
-    return np.arange(record.rows.n_rows) * (rule.step_s or 1.0)
+    return np.arange(record.rows.n_rows, dtype=np.float64) * (rule.step_s or 1.0)
 
 
 def _rows_of(

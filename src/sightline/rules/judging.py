@@ -251,10 +251,10 @@ def periods_of(
     """
     rows = np.flatnonzero(judged.is_attack_free)
     time = judged.time
-    every = np.arange(len(judged.is_attack_free)) * judged.step_s
+    every = judged.step_s * np.arange(len(judged.is_attack_free), dtype=np.float64)
     # Rows that are not judged stop the clock.
-    clock = (every if time is None else time)[rows]
-    clock = clock - judged.step_s * (rows - np.arange(len(rows)))
+    clock: Floats = (every if time is None else time)[rows]
+    clock = clock - judged.step_s * (rows - np.arange(len(rows), dtype=np.float64))
     found: list[Period] = []
     n, first, before, made = promise.n_rows(judged.step_s), 0, (0, 0), promise
     while first < len(rows):
