@@ -588,6 +588,24 @@ def test_the_rule_in_use_is_kept_or_replaced_in_one_sentence(home):
     assert read_rule(home / "new").origin.advice in text
 
 
+def test_a_fixed_rule_is_judged_by_fixed_means_and_asks_nothing(home):
+    name = read_rule(home / "rule").rule.name
+    words = ("commission", "streams/var.npz", "--choose", name)
+    for out, more in (("following", ()), ("fixed", ("--fixed",))):
+        done(*words, "--out", out, *more)
+    following, fixed = read_rule(home / "following"), read_rule(home / "fixed")
+    assert (following.rule.night > 0, fixed.rule.night) == (True, 0)
+    # Nothing else differs: limits are set on rows on which no mean is followed.
+    assert replace(following.rule, night=0).limit == fixed.rule.limit
+    assert fixed.promise == following.promise
+    # What it is judged on is what `apply --fixed` says of the other.
+    applied = [
+        done("apply", rule, "streams/var.npz", "--out", f"applied-{rule}", *more)
+        for rule, more in (("following", ("--fixed",)), ("fixed", ()))
+    ]
+    assert applied[0].partition("Written")[0] == applied[1].partition("Written")[0]
+
+
 def done_with(made):
     """Return a rule that rings hardly ever."""
     limit = replace(made.limit, value=1e4)

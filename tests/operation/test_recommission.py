@@ -143,7 +143,9 @@ def test_a_reviewed_list_is_taken_in_addition(tmp_path):
         rows[row : row + 2, 0] += 300.0
     state = watched(tmp_path, rows)
     words = ("recommission", state, "--last", "30d", "--out", tmp_path / "new")
-    assert invoke(*words).exit_code == 0
+    first = invoke(*words)
+    assert first.exit_code == 4, first.output
+    assert "Look at 3 episodes first" in first.stdout
     review = tmp_path / "new" / "review.csv"
     review.write_text(review.read_text().replace("unknown", "incident"))
     done = invoke(*words, "--incidents", review, "--overwrite")

@@ -478,13 +478,12 @@ def test_the_page_shows_the_figures_of_the_week(plant):
     low, high = week.promise.interval(week.promise.days)
     rate = per_day(week.load.alarms / (N_ROWS / 1440))
     assert f"{week.load.alarms} alarms in 2.1 days ({rate} a day); in alarm" in page
-    # Midnight (UTC) is two hours before that of Berlin.
+    # A period ends with its last row, at any time of the day: two whole days are over.
     assert (
-        f"Promised for 1 watched day from 2026-09-23 02:00:00 on: {low:.0f} to "
-        f"{high:.0f} alarms (90%)" in page
+        f"Promised for 1 watched day from {stamp(TIME[2880], 'Europe/Berlin')} on: "
+        f"{low:.0f} to {high:.0f} alarms (90%)" in page
     )
-    (period,) = week.ledger.past
-    assert period.days == pytest.approx((2 * 86_400 - (BEGIN % 86_400)) / 86_400, abs=1)
+    assert [period.days for period in week.ledger.past] == [1.0, 1.0]
     # 14:13:20 UTC is 16:13:20 in Berlin: three days, of which the first has 8 hours.
     assert [day.date for day in week.days] == ["2026-09-21", "2026-09-22", "2026-09-23"]
     assert [round(day.hours, 1) for day in week.days] == [7.8, 24.0, 18.2]

@@ -20,7 +20,7 @@ from sightline.report.overview import (
 )
 from sightline.report.page import default_title, render
 from sightline.rules.choose import after_later_rows, count_words
-from sightline.rules.judging import ChoiceOutcome, SetAction
+from sightline.rules.judging import ChoiceOutcome
 from sightline.show.evaluations import cost_of, on_rows
 
 
@@ -51,7 +51,7 @@ def test_the_advice_is_the_one_of_the_other_sections(entries):
         assert facts.choice.sentence in first_check(entry.evaluation)
         action = facts.set_choice.action if facts.set_choice else None
         is_taken = facts.choice.outcome is ChoiceOutcome.TAKE
-        assert bool(advice.command) == (is_taken and action is not SetAction.KEEP)
+        assert bool(advice.command) == (is_taken and action.changes)
         first = advice.heading.split()[0]
         wanted = {None: first, "keep": "Keep", "add": "Add", "replace": "Take"}[action]
         assert first == wanted

@@ -95,12 +95,20 @@ EPISODE = SetAside(start=10, stop=20, peak=9.0)
             "'energy' changes 84-fold",
         ),
         (
-            [line("energy", limit_with=4.0)],
+            [line("energy", limit_with=4.0, moves=2**0.5)],
             {"episodes": (EPISODE,)},
             ChoiceOutcome.REVIEW_FIRST,
-            "Look at 1 episode first: if they are incidents, the limit of 'energy' is "
+            "Look at 1 episode first: if it is an incident, the limit of 'energy' is "
             "2, else 4.",
         ),
+        (
+            [line("all", limit_with=2.1, moves=1.5)],
+            {"episodes": (EPISODE, EPISODE)},
+            ChoiceOutcome.REVIEW_FIRST,
+            "Look at 2 episodes first: if they are incidents, the limits of 'all' stay "
+            "as they are, else that of a usual tag is 1.5 times as high",
+        ),
+        ([line("all", limit_with=2.1, moves=1.1)], {}, ChoiceOutcome.TAKE, "Take"),
         (
             [line("energy")],
             {"far_share": 0.2},
@@ -194,6 +202,17 @@ def test_unexplained_episodes_are_left_out_with_both_limits():
         assert one.limit_with is not None
     assert clean.facts.choice.episodes == ()
     assert "3 unexplained episodes were left out" in " ".join(made.facts.notes)
+
+
+def test_a_joined_rule_moves_with_the_member_that_moves_most():
+    """Its own limit is a factor of theirs, and says little."""
+    stream = glitched(300.0)
+    lines = {one.name: one for one in commission(stream).facts.choice.lines}
+    found = [abs(np.log(lines[name].moves)) for name in ("x", "z", "x~", "z~", "all")]
+    assert found[-1] > 0.8 * max(found) > np.log(1.2)
+    joined = replace(lines["all"], sight=1.0, limit_with=lines["all"].limit)
+    found = decision(joined, episodes=(EPISODE,))
+    assert found.outcome is ChoiceOutcome.REVIEW_FIRST
 
 
 @pytest.mark.parametrize(
@@ -344,6 +363,8 @@ def in_set(before, after, together=8.0):
         (("ABC", 80, 0.2), ("BD", 5, 0.06), 81, "replace", "more than 2 budgets."),
         (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
         (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
+        (("AB", 13), ("A", 14), 20, "neither", "is within 2 budgets: they make 13"),
+        (("A", 13), ("AB", 14), 20, "neither", "train the detector again."),
     ],
 )
 def test_keep_add_or_replace(before, after, together, action, words):
@@ -370,6 +391,9 @@ def test_nothing_is_lost_in_silence(before, after, costs):
         assert all(
             one in found.sentence.split(" would be lost")[0] for one in found.lost
         )
+    if found.action is SetAction.KEEP:
+        # Never a rule that costs over twice the budget.
+        assert costs[0] <= 12
     if found.action is SetAction.ADD:
         assert found.gained
         assert sum(costs) <= 12

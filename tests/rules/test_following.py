@@ -55,8 +55,9 @@ def has_alarm(run):
     ("medians", "moved", "is_asked"),
     [
         ([0.25, -0.25], 0.0, False),  # within the leeway
-        ([0.5], 0.25, False),  # 0.5 but for the leeway
-        ([1.0], 0.25, False),  # at most 0.25 a night
+        ([0.5] * 3, 0.0, False),  # most of seven nights are those of commissioning
+        ([0.5] * 4, 0.25, False),  # 0.5 but for the leeway
+        ([1.0] * 4, 0.25, False),  # at most 0.25 a night
         ([1.0] * 9, 0.75, False),  # ends the leeway short of where it lies
         ([2.5], 0.0, False),  # one night off is no question yet
         ([2.5, 2.5], 0.0, True),
@@ -64,13 +65,20 @@ def has_alarm(run):
         ([2.5, math.nan, 2.5], 0.0, True),  # a night without values counts for nothing
         ([math.nan] * 3, 0.0, False),
         ([0, 0, 0, 0, 1, 1, 1], 0.0, False),  # most of seven nights were at rest
-        ([0, 0, 0, 1, 1, 1, 1], 0.5, False),  # the median was 0.5, then 1
+        ([0, 0, 0, 1, 1, 1, 1], 0.25, False),
     ],
 )
 def test_nights_by_hand(medians, moved, is_asked):
     state = after(*medians)
     assert state.moved.tolist() == [moved]
     assert state.is_asked.tolist() == [is_asked]
+
+
+def test_where_a_column_lies_after_jumps():
+    assert after(2.5).now.tolist() == [2.5]
+    assert after(2.5, 3.5).now.tolist() == [3.0]
+    assert after(9.0, 2.5, 3.5).off.tolist() == [3.0]
+    assert after(-4.0, 2.5).now.tolist() == [2.5]  # on either side: where it lies now
 
 
 def test_a_slow_drift_is_followed_so_far_and_then_asked_about():
@@ -142,6 +150,16 @@ def test_a_bias_is_in_alarm_on_its_last_night_as_on_its_first(name):
     assert asked[0].off > JUMP
 
 
+def test_a_question_says_by_how_much_a_tag_jumped_from_where_it_was_followed():
+    rule, rows = nightly("x~"), rows_of_the_plant()
+    spread = rule.views[0].spread[0]
+    rows[: 8 * NIGHT, 0] -= 1.2 * spread  # followed, night by night
+    rows[8 * NIGHT :, 0] += 2.0 * spread
+    (asked,) = [one for one in rule.run(rows).questions if one.channel == 0]
+    assert 2.0 < asked.off < 3.2 + 0.3
+    assert asked.off > 2.0 + 0.3
+
+
 def test_a_drift_that_the_fixed_rule_stands_in_is_followed():
     rule, rows = nightly("x~"), rows_of_the_plant(nights=30)
     spread = made_rules().source.normal.spread[0]
@@ -193,6 +211,25 @@ def test_the_spread_of_a_column_that_stands_still_has_the_unit_of_its_channel():
     rows[:20] += 1e3 * normal.spread  # a few rows far off do not widen it
     view = with_usual(normal.view(View.X), rows, normal)
     np.testing.assert_allclose(view.spread, normal.spread, rtol=0.1)
+
+
+def test_a_coarse_reading_has_a_spread_and_a_state_has_no_mean():
+    """More than half of the rows have one value, so the median distance is 0."""
+    normal = made_rules().source.normal
+    rng, rows = np.random.default_rng(0), np.zeros((5000, 6))
+    rows[:, 0] = np.round(rng.normal(0, 0.6, 5000))
+    rows[:, 1] = rows[:, 0]
+    rows[:20, 1] = 1e6  # a few rows far off do not widen it
+    rows[:, 2] = rng.random(5000) < 0.2
+    view = with_usual(normal.view(View.X), rows, normal)
+    np.testing.assert_allclose(view.spread[:2], rows[:, 0].std(), rtol=0.1)
+    np.testing.assert_allclose(view.spread[3:], LEVEL_FLOOR * normal.spread[3:])
+    # A state that stays at its other value: nothing moves, nobody is asked.
+    state, off = Followed.at_rest(1), (1.0 - 0.0) / view.spread[2]
+    for _ in range(20):
+        state = next_night(state, np.array([off]))
+    assert not state.moved.any()
+    assert not state.is_asked.any()
 
 
 def test_questions_of_pieces_keep_their_rows():

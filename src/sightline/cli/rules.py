@@ -102,6 +102,10 @@ _Keep = Annotated[
         "does it replace it?",
     ),
 ]
+_Fixed = Annotated[
+    bool,
+    Option("--fixed", help="Rules follow no means: judge by those of these rows."),
+]
 _Without = Annotated[
     list[str] | None,
     Option(metavar="TAG", help="Tag that no rule looks at; may be repeated."),
@@ -143,6 +147,7 @@ def commission_command(
     rule: _Rules = None,
     choose: _Choose = None,
     keep: _Keep = None,
+    fixed: _Fixed = False,
     without: _Without = None,
     reference: _Reference = "train",
     on: _On = "1",
@@ -208,6 +213,7 @@ def commission_command(
                     within=within,
                     train=train,
                     keep=None if in_use is None else in_use.rule,
+                    fixed=fixed,
                     jobs=jobs,
                 )
             advance(Step(StepKind.WRITING, detail=str(out)))
@@ -227,16 +233,13 @@ def commission_command(
         screen.print(f"Written to {out}/: {names(written)}.", soft_wrap=True)
         screen.print(made.facts.advice, soft_wrap=True)
         if made.has_rule:
-            screen.print(promise_words(made.chosen.promise), soft_wrap=True)
-            screen.print(
-                "What the rule could not see: `sightline blindspots`.", soft_wrap=True
-            )
+            after = "What the rule could not see: `sightline blindspots`."
+            for line in (promise_words(made.chosen.promise), after):
+                screen.print(line, soft_wrap=True)
             return
-        screen.print(
-            "No rule was written: name one with --choose to take it all the same.",
-            soft_wrap=True,
-        )
-        screen.print(f"Next: {_next_step(made.facts, out)}", soft_wrap=True)
+        why = "No rule was written: name one with --choose to take it all the same."
+        for line in (why, f"Next: {_next_step(made.facts, out)}"):
+            screen.print(line, soft_wrap=True)
     raise Exit(NO_DECISION)
 
 
@@ -652,7 +655,9 @@ def apply_command(
     OUT gets alarms.csv (start, end, seconds, peak, member, tags), drift.csv (how far
     each tag has moved since commissioning) and applied.json. Telemetry passes through
     the detector that the rule names. Means are followed night by night, as `watch`
-    does. The exit code is 3 if promises are broken more often than 1 in 20 explains.
+    does. The exit code is 4 if most tags have moved at the end and nobody has said for
+    48 hours whether that is normal, else 3 if promises are broken more often than 1 in
+    20 explains.
 
     \b
     Examples:
@@ -690,6 +695,8 @@ def apply_command(
             f"Written to {out}/: alarms.csv, applied.json and drift.csv.",
             soft_wrap=True,
         )
+    if applied.undecided:
+        raise Exit(NO_DECISION)
     if applied.outcome.kept is Kept.BROKEN:
         raise Exit(BROKEN_PROMISE)
 
@@ -745,6 +752,7 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     rates = Rates(budget.per_day if budget is not None else 1.0)
     load, use = outcome.load, outcome.attacks
     lines = [
+        *filter(None, [applied.undecided]),
         f"{plural(len(applied.alarms), 'alarm')} of the rule {made.rule.name!r}.",
         kept_words(outcome, rates, budget),
     ]
@@ -756,7 +764,7 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
             else f"In {load.days:.1f} watched days: {plural(load.alarms, 'alarm')}"
         )
         lines[-1] += (
-            f" ({load.standing} because one stood), {share(load.share_of_time, 1)} of "
+            f" ({load.standing:,} because one stood), {share(load.share_of_time, 1)} of "
             f"time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:
@@ -766,6 +774,9 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
         )
     if warning := share_warning(outcome, budget):
         lines.append(warning)
+    if len(applied.questions) > _MOST_QUESTIONS:
+        asked = plural(len(applied.questions), "question")
+        lines.append(f"The last {_MOST_QUESTIONS} of {asked} (all: applied.json):")
     lines += applied.questions[-_MOST_QUESTIONS:]
     zone = None if made.origin is None else made.origin.timezone
     periods = with_legend(period_table(outcome.periods, zone))

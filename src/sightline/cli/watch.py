@@ -99,9 +99,10 @@ def watch_command(
     of the rule.
 
     Exit code 7 if nothing is watched now (no data, or the rule is out of service), 6 if
-    an alarm of priority 1 or 2 runs that nobody has acknowledged, 3 if the rule's
-    promise is broken, or its last one was, 1 if a file could not be read (the others
-    were). The largest counts.
+    an alarm of priority 1 or 2 runs that nobody has acknowledged, 4 if most tags have
+    moved and nobody has said for 48 hours whether that is normal (no decision), 3 if
+    the rule's promise is broken, or its last one was, 1 if a file could not be read
+    (the others were). The largest counts.
 
     \b
     Examples:
@@ -137,8 +138,8 @@ def watch_command(
             f"{said} ended and nobody has acknowledged: sightline alarm list {state}"
         )
     if done.week is not None:
-        state_line = done.week.state_line()
-        lines = [*([state_line] if state_line else []), *lines]
+        first = done.week.undecided, done.week.state_line()
+        lines = [*filter(None, first), *lines]
         lines += [*done.week.service_lines(), *done.week.facts()]
         lines += done.week.warnings()
     if done.off:
@@ -238,9 +239,10 @@ def answer_command(
 
     A rule follows means that move slowly; a jump it never learns unasked. After normal
     the tag is judged by where it lies now, and so is what jumped in the same night; no
-    limit changes. After fault, or without an answer, its alarm stands. A fault becomes
-    a row of incidents.csv beside the state; every answer is a row of answers.csv,
-    which `sightline apply --answers` takes.
+    limit changes. After fault, or without an answer, its alarm stands. Where more than
+    half of the tags moved together it is one question, and the answer is for all of
+    them. A fault becomes a row of incidents.csv beside the state; every answer is a row
+    of answers.csv for each tag, which `sightline apply --answers` takes.
 
     \b
     Examples:

@@ -22,12 +22,14 @@ from tempfile import TemporaryFile
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
 from sightline.files import brief, read_toml, reading, sole_writer, staged_file, writing
 from sightline.operation.alarms import (
     MAX_SHELVED_S,
+    QUESTIONS,
     AlarmBook,
     AlarmKind,
     AlarmRecord,
@@ -429,7 +431,8 @@ class AlarmDesk:
         """Answer a question, named by its id; return what is settled.
 
         Normal moves the mean from the next row on, and that of what jumped in the same
-        night; a fault is never learned, and goes to the list of incidents.
+        night; a fault is never learned, and goes to the list of incidents. Of a change
+        of the plant either holds for all of its tags.
 
         Raises
         ------
@@ -437,15 +440,16 @@ class AlarmDesk:
             If there is no such question, or it is settled.
         """
         alarm = self._alarm(name)
-        if alarm.kind is not AlarmKind.QUESTION or not alarm.is_running:
+        if alarm.kind not in QUESTIONS or not alarm.is_running:
             raise FileError(
                 f"{self.store.path}: {name!r} is no open question: `sightline alarm "
                 "list` shows them."
             )
         live = self.store.live()
         last = float(live.arrays["rule/last"][0])
-        said = TagAnswer(time=last, tag=alarm.source, reply=reply, by=by)
-        self.answers.append(said)
+        self.answers += [
+            TagAnswer(time=last, tag=tag, reply=reply, by=by) for tag in alarm.tags
+        ]
         if reply is Reply.FAULT:
             return self.acknowledge([alarm.id], by, AlarmVerdict.REAL, note)
         tags = json.loads(self.store.about()["rule_tags"])
@@ -453,14 +457,16 @@ class AlarmDesk:
         followed = Followed(
             **{key: live.arrays[f"rule/night/{key}"] for key in Followed._fields}
         )
-        now = answered(followed, channel == tags.index(alarm.source))
+        own = np.isin(channel, [tags.index(tag) for tag in alarm.tags])
+        is_plant = alarm.kind is AlarmKind.CHANGE
+        now = answered(followed, own, is_plant=is_plant)
         moved = {f"rule/night/{key}": one for key, one in now._asdict().items()}
         self.live = replace(live, arrays=live.arrays | moved)
         asked = {tags[k] for k in channel[now.is_asked].tolist()}
         return [
             self._happen(one, Event.ENDED, by, why=f"{reply} ({by})", note=note)
             for one in self.book.running
-            if one.kind is AlarmKind.QUESTION and one.source not in asked
+            if one.kind in QUESTIONS and not asked & {*one.tags}
         ]
 
     def shelve(

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from sightline.data.zones import iso_stamp, stamp
+from sightline.rules.standalone import MOST_IN_ALL
 from sightline.text import duration, names, number
 
 # An anomaly of more than this many limits, or of this many tags, is of priority 2.
@@ -42,7 +43,17 @@ class AlarmKind(StrEnum):
     RULE_OUT = "rule out of service"
     PROMISE = "promise broken"
     QUESTION = "question"
+    CHANGE = "plant changed"
     SHELVED = "tag shelved"
+
+
+# The sentence of a question about a mean that was followed as far as is allowed.
+FOLLOWED: Final = (
+    "{source} was followed by {peak} spreads until {since}, all that is allowed; a "
+    "slow fault looks like this: is this normal?"
+)
+# Kinds that ask a person something.
+QUESTIONS: Final = (AlarmKind.QUESTION, AlarmKind.CHANGE)
 
 
 class KindFacts(NamedTuple):
@@ -111,12 +122,19 @@ KINDS: Final = {
     AlarmKind.PROMISE: KindFacts(
         3,
         "The rule {source} makes more alarms than it promised, since {since}",
-        "more alarms, or more time in alarm, than promised, at a midnight (UTC)",
+        "more alarms, or more time in alarm, than promised, at a midnight (UTC) or "
+        "at the end of its days",
     ),
     AlarmKind.QUESTION: KindFacts(
         3,
-        "{source} has moved by {peak} spreads, asked since {since}: is this normal?",
+        "{source} has moved by {peak} spreads since {since}: is this normal?",
         "a mean has jumped for two nights, or was followed as far as is allowed",
+    ),
+    AlarmKind.CHANGE: KindFacts(
+        3,
+        "The plant changed at {since}: {n} of {of} tags moved together (largest: "
+        "{largest}, by {peak} spreads): is this normal?",
+        "more than half of the tags have jumped within two nights: one question",
     ),
     AlarmKind.SHELVED: KindFacts(
         4, "{source} is shelved since {since}", "a person shelved the tag"
@@ -208,6 +226,8 @@ class Happening:
         What the person says it was.
     note : str
         In the person's own words.
+    n_tags : int, optional
+        Of how many tags the rule is, where more than half changed.
     """
 
     event: Event
@@ -225,6 +245,7 @@ class Happening:
     until: float | None = None
     verdict: AlarmVerdict | None = None
     note: str = ""
+    n_tags: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -265,6 +286,10 @@ class AlarmRecord:
         In the person's own words.
     time : float
         Of its newest change.
+    raised : float
+        When it was raised, which may be later than `start`.
+    n_tags : int, optional
+        See `Happening`.
     """
 
     id: str
@@ -286,6 +311,8 @@ class AlarmRecord:
     verdict: AlarmVerdict | None = None
     note: str = ""
     time: float = 0.0
+    raised: float = 0.0
+    n_tags: int | None = None
 
     @property
     def is_running(self) -> bool:
@@ -329,11 +356,17 @@ class AlarmRecord:
         'Redox 01 and pH 01 unlike the other tags since 1970-01-01 01:33:00, 4.2 times
         the limit'
         """
-        said = KINDS[self.kind].text.format(
+        text = KINDS[self.kind].text
+        if self.kind is AlarmKind.QUESTION and abs(self.peak or 0.0) == MOST_IN_ALL:
+            text = FOLLOWED
+        said = text.format(
             source=self.source,
             tags=names(self.tags) or self.source,
             since=stamp(self.start, zone),
             peak=number(self.peak),
+            n=len(self.tags),
+            of=self.n_tags,
+            largest=self.tags[0] if self.tags else self.source,
         )
         if self.cause:
             said += f" ({self.cause})"
@@ -416,6 +449,8 @@ def after(
             limit=what.limit,
             cause=what.cause,
             acknowledged=what.event is Event.SHELVED,
+            raised=what.time,
+            n_tags=what.n_tags,
         )
     alarm = replace(alarm, time=what.time, by=what.by or alarm.by)
     if what.event is Event.ACKNOWLEDGED:

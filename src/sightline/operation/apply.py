@@ -5,6 +5,7 @@ A record is rows of a stream, of a table of residuals, or of a plant's telemetry
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +21,18 @@ from sightline.data.segments import (
 )
 from sightline.data.stream_input import TableColumns
 from sightline.data.validity import LEAST_WATCHED, Unwatched, watched_words
-from sightline.data.zones import FIRST_DATE, iso_stamp
+from sightline.data.zones import FIRST_DATE, iso_stamp, stamp
 from sightline.energy.attack_free import AttackFreeTime
 from sightline.errors import FileError, StreamError, naming
-from sightline.operation.questions import Reply, TagAnswer, begin_of, question_words
+from sightline.operation.questions import (
+    SAY_IN_FILE,
+    UNANSWERED_S,
+    Reply,
+    TagAnswer,
+    asked_words,
+    begin_of,
+    unanswered_words,
+)
 from sightline.operation.telemetry import (
     check_names,
     check_step,
@@ -41,9 +50,10 @@ from sightline.rules.judging import (
 from sightline.rules.limits import LEAST_ALARMS
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import CalmChannel, calm_channels, raw_rows, stream_digest
-from sightline.rules.promise import Kept
+from sightline.rules.promise import Kept, Period, gap_words
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
+from sightline.rules.standalone import Question, long_gaps
 from sightline.storage import is_stream, read_stream
 from sightline.storage.frames import check_table_file, read_numbers
 from sightline.tables.cells import columns_called
@@ -372,6 +382,8 @@ class Applied:
         What was left out.
     questions : tuple of str
         What was asked about tags, and what became of it.
+    undecided : str
+        That questions about most tags stand unanswered, in a sentence; else empty.
     """
 
     alarms: tuple[Alarm, ...]
@@ -380,6 +392,7 @@ class Applied:
     run: RuleRun
     notices: tuple[str, ...]
     questions: tuple[str, ...] = ()
+    undecided: str = ""
 
 
 def apply_rule(
@@ -406,11 +419,13 @@ def apply_rule(
             f"The rule {rule.name!r} does not follow means, so that nothing is asked: "
             "leave the answers out."
         )
+    anew = () if record.time is None else long_gaps(record.time).tolist()
     run = rule.run(
         record.rows,
         breaks=record.breaks,
         score=record.score,
-        answers=_rows_of(answers, record, rule),
+        answers=_rows_of(answers, record, rule, Reply.NORMAL),
+        anew=anew,
     )
     is_later = np.ones(record.rows.n_rows, np.bool_)
     ends = None if made.origin is None else made.origin.ends
@@ -436,19 +451,16 @@ def apply_rule(
         early=None if record.early is None else record.early[kept],
         breaks=np.unique(np.append(0, record.breaks)),
         step_s=made.rule.step_s or 1.0,
+        time=record.time,
     )
-    outcome = judge_rule(run, judged, made.promise, record.time)
+    outcome = judge_rule(run, judged, made.promise)
     budget = made.rule.budget
     if record.unwatched:
-        step_s, spans = made.rule.step_s or 1.0, record.unwatched
-        hours = len(is_later) * step_s / 3600
-        total = hours + sum(one.end - one.start for one in spans) / 3600
-        notices.insert(0, watched_words(hours, total, spans, record.timezone))
-        since = -np.inf if ends is None else ends
-        lost_s = sum(max(one.end - max(one.start, since), 0.0) for one in spans)
-        later_s = int(is_later.sum()) * step_s
-        if later_s < LEAST_WATCHED * (later_s + lost_s):
+        words, is_enough = _watched(record, is_later, ends, made.rule.step_s or 1.0)
+        notices.insert(0, words)
+        if not is_enough:
             outcome = replace(outcome, kept=Kept.UNJUDGED)
+    notices += _gap_words(outcome.periods, record.timezone)
     # Enough time to say which limit these rows would give.
     if (
         outcome.kept is Kept.UNUSED
@@ -464,19 +476,77 @@ def apply_rule(
         run=run,
         notices=tuple(notices),
         questions=tuple(_questions_of(run, record)),
+        undecided=_undecided(run, record, answers),
     )
 
 
+def _watched(
+    record: ResidualRecord, is_later: Bools, ends: float | None, step_s: float
+) -> tuple[str, bool]:
+    """Return how much of a record was watched, and whether enough of the later rows."""
+    spans, hours = record.unwatched, len(is_later) * step_s / 3600
+    total = hours + sum(one.end - one.start for one in spans) / 3600
+    since = -np.inf if ends is None else ends
+    lost_s = sum(max(one.end - max(one.start, since), 0.0) for one in spans)
+    later_s = int(is_later.sum()) * step_s
+    words = watched_words(hours, total, spans, record.timezone)
+    return words, later_s >= LEAST_WATCHED * (later_s + lost_s)
+
+
+def _gap_words(periods: Sequence[Period], zone: str | None) -> Iterator[str]:
+    """Yield what follows from each gap that ended a promise."""
+    for before, after in pairwise(periods):
+        if before.gap_s and after.begins is not None:
+            yield gap_words(before.gap_s, stamp(after.begins, zone))
+
+
+def _undecided(
+    run: RuleRun, record: ResidualRecord, answers: Sequence[TagAnswer]
+) -> str:
+    """Return that questions about most tags stand unanswered at the end, if so."""
+    time, names = _clock(record, run.rule), [one.name for one in run.rule.channels]
+    begin = max(long_gaps(time).tolist(), default=0)
+    last = {q.channel: q for q in run.questions if q.row >= begin}
+    about = {q: {*q.together} or {q.channel} for q in last.values() if q.off}
+    normal = _rows_of(answers, record, run.rule, Reply.NORMAL)
+    fault = _rows_of(answers, record, run.rule, Reply.FAULT)
+
+    def is_in(question: Question, said: list[tuple[int, int]]) -> bool:
+        return any(row > question.row and j in about[question] for row, j in said)
+
+    # What jumped in the same night was called normal too.
+    settled = {q.row for q in about if is_in(q, normal)}
+    waits = [
+        q
+        for q in about
+        if q.row not in settled
+        and not is_in(q, fault)
+        and time[-1] - time[q.row] >= UNANSWERED_S
+    ]
+    asked = {j for q in waits for j in about[q]}
+    if 2 * len(asked) <= len(names):
+        return ""
+    since = _when(record, min(q.row for q in waits))
+    return unanswered_words(len(asked), len(names), since, SAY_IN_FILE)
+
+
+def _clock(record: ResidualRecord, rule: Rule) -> Floats:
+    """Return the time of each row, in seconds."""
+    if record.time is not None:
+        return record.time
+    return np.arange(record.rows.n_rows, dtype=np.float64) * (rule.step_s or 1.0)
+
+
 def _rows_of(
-    answers: Sequence[TagAnswer], record: ResidualRecord, rule: Rule
+    answers: Sequence[TagAnswer], record: ResidualRecord, rule: Rule, reply: Reply
 ) -> list[tuple[int, int]]:
-    """Return the row from which on each tag is normal, and its channel."""
+    """Return the row from which on an answer holds for each tag, and its channel."""
     places = {channel.name: j for j, channel in enumerate(rule.channels)}
     time = np.arange(record.rows.n_rows) if record.time is None else record.time
     return [
         (int(np.searchsorted(time, answer.time, side="right")), places[answer.tag])
         for answer in answers
-        if answer.reply is Reply.NORMAL
+        if answer.reply is reply
     ]
 
 
@@ -484,13 +554,12 @@ def _questions_of(run: RuleRun, record: ResidualRecord) -> Iterator[str]:
     """Yield what was asked, and until when."""
     for k, question in enumerate(run.questions):
         if question.off:
-            tag = run.rule.channels[question.channel].name
-            since = _stamp(record, begin_of(question, run.rule))
+            since = _when(record, begin_of(question, run.rule))
             later = run.questions[k + 1 :]
             end = next((q for q in later if q.channel == question.channel), None)
-            text = question_words(tag, question.off, since)
+            text = asked_words(question, run.rule, since)
             if end is not None and not end.off:
-                text += f" Back where it was on {_stamp(record, end.row)}."
+                text += f" Back where it was on {_when(record, end.row)}."
             yield text
 
 
@@ -570,6 +639,13 @@ def _stamp(record: ResidualRecord, row: int) -> str:
     if record.time is None or record.time[0] < FIRST_DATE:
         return str(row)
     return iso_stamp(float(record.time[row]), record.timezone)
+
+
+def _when(record: ResidualRecord, row: int) -> str:
+    """Return the time of a row in words."""
+    if record.time is None or record.time[0] < FIRST_DATE:
+        return f"row {row:,}"
+    return stamp(float(record.time[row]), record.timezone)
 
 
 # --- Drift ----------------------------------------------------------------------------

@@ -14,7 +14,13 @@ from sightline.data.validity import Validity
 from sightline.detectors.base import LearnedDetector
 from sightline.detectors.preprocessing import left_to_do
 from sightline.export import without_lost
-from sightline.operation.alarms import AlarmKind, Event, Happening, priority_of
+from sightline.operation.alarms import (
+    PLANT,
+    AlarmKind,
+    Event,
+    Happening,
+    priority_of,
+)
 from sightline.operation.apply import MOST_TAGS, leading_tags, spread_of
 from sightline.operation.telemetry import (
     check_names,
@@ -31,7 +37,14 @@ from sightline.operation.watch_state import (
 )
 from sightline.rules.making import MadeRule
 from sightline.rules.rule import RuleRun
-from sightline.rules.standalone import Question
+from sightline.rules.standalone import (
+    ASKS_AFTER,
+    LONG_GAP_S,
+    MOST_IN_ALL,
+    PLANT_CHANGED,
+    Question,
+)
+from sightline.text import duration
 
 # Rows that pass through a rule at a time, so that no long record is in memory twice.
 _ROWS_AT_ONCE: Final = 8192
@@ -43,6 +56,7 @@ _ONE: Final = np.zeros(1, np.int64)
 _LEAST_PART: Final = 0.5
 OUTAGE: Final = "an outage"
 BACK_AGAIN: Final = "itself: it is back"
+MOST_ARE_BACK: Final = "itself: half of the tags are back, the others asked about alone"
 S = TypeVar("S", bound=OpenWindow)
 
 
@@ -120,40 +134,84 @@ class LiveRule:
         self.last = np.array([np.nan, 0.0])
         if saved is not None:
             self.last = saved.get("last", self.last).copy()
+        # When the last nights began.
+        self.begun = np.full(ASKS_AFTER, np.nan)
+        if saved is not None:
+            self.begun = saved.get("begun", self.begun).copy()
         self.alarms: list[TimedAlarm] = []
         self.stretches: list[AlarmWindow] = []
         self.happenings: list[Happening] = []
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return all that it remembers, besides what runs."""
-        own = {"stretch": self.latch.copy(), "last": self.last.copy()}
+        own = {name: getattr(self, name).copy() for name in ("last", "begun")}
+        own["stretch"] = self.latch.copy()
         return {**self.state.arrays(), **own}
 
     def take(self, run: Run) -> None:
         """Let some more rows pass."""
         if run.begins:
+            gap_s = float(run.time[0] - self.last[0])
             self.stop(OUTAGE)
+            if gap_s > LONG_GAP_S:
+                self._begin_anew(f"{duration(gap_s)} without data")
         for start in range(0, len(run.time), _ROWS_AT_ONCE):
             stop = start + _ROWS_AT_ONCE
-            out = self.out_of_service()
+            out, begun = self.out_of_service(), self._nights_of(run.time[start:stop])
             said = self.state.advance(run.rows[start:stop])
             self._follow(said, run.time[start:stop], run.rows[start:stop])
             self._serve(said, run.time[start:stop], out)
             for question in said.questions:
-                self._ask(question, float(run.time[start + question.row]))
+                time = float(run.time[start + question.row])
+                nights = begun[~(begun > time)]
+                self._ask(question, time, float(nights[-ASKS_AFTER]))
+            self.begun = begun[-ASKS_AFTER:].copy()
 
-    def _ask(self, question: Question, time: float) -> None:
-        """Note that a person is asked about a tag, or no longer."""
+    def _nights_of(self, time: Floats) -> Floats:
+        """Return when the last nights began, and those that begin in some rows."""
+        if self.state.nights is None:
+            return self.begun
+        first = -int(self.state.nights.count[0]) % self.rule.night
+        return np.concatenate([self.begun, time[first :: self.rule.night]])
+
+    def _ask(self, question: Question, time: float, begun: float) -> None:
+        """Note that a person is asked about a tag or the whole plant, or no longer."""
+        is_plant = question.channel == PLANT_CHANGED
+        tags = [self.rule.channels[j].name for j in question.together]
+        source = PLANT if is_plant else self.rule.channels[question.channel].name
+        back = MOST_ARE_BACK if is_plant else BACK_AGAIN
+        is_jump = question.off and abs(question.off) != MOST_IN_ALL
         self.happenings.append(
             Happening(
                 event=Event.STARTED if question.off else Event.ENDED,
-                kind=AlarmKind.QUESTION,
-                source=self.rule.channels[question.channel].name,
+                kind=AlarmKind.CHANGE if is_plant else AlarmKind.QUESTION,
+                source=source,
                 time=time,
+                start=begun if is_jump and begun == begun else None,
+                tags=tuple(tags),
                 peak=question.off or None,
-                why="" if question.off else BACK_AGAIN,
+                n_tags=len(self.rule.channels) if is_plant else None,
+                why="" if question.off else back,
             )
         )
+
+    def _begin_anew(self, why: str) -> None:
+        """Follow means from the usual ones again; what is asked about is over."""
+        time = float(self.last[0]) + (self.rule.step_s or 1.0)
+        nights = self.state.nights
+        for channel in () if nights is None else nights.asked():
+            is_plant = channel == PLANT_CHANGED
+            self.happenings.append(
+                Happening(
+                    event=Event.ENDED,
+                    kind=AlarmKind.CHANGE if is_plant else AlarmKind.QUESTION,
+                    source=PLANT if is_plant else self.rule.channels[channel].name,
+                    time=time,
+                    why=why,
+                )
+            )
+        self.state.begin_anew()
+        self.begun[:] = np.nan
 
     def stop(self, why: str) -> None:
         """End all that runs, one step after the last row; memory starts again."""

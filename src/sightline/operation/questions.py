@@ -13,13 +13,28 @@ from typing import Final
 
 from sightline.data.zones import iso_stamp
 from sightline.errors import FileError
+from sightline.operation.alarms import FOLLOWED, KINDS, AlarmKind
 from sightline.rules.rule import Rule
-from sightline.rules.standalone import ASKS_AFTER, MOST_IN_ALL, Question
+from sightline.rules.standalone import (
+    ASKS_AFTER,
+    MOST_IN_ALL,
+    PLANT_CHANGED,
+    Question,
+)
 from sightline.tables.lists import list_rows
 from sightline.tables.stamps import seconds_of_cell
-from sightline.text import did_you_mean
+from sightline.text import did_you_mean, number
 
 COLUMNS: Final = ("time", "tag", "answer", "by")
+# Questions about more than half of the tags, unanswered for so long: no decision.
+UNANSWERED_S: Final = 48 * 3600.0
+SAY_IN_FILE: Final = (
+    "Say of each in a file whether it is normal or a fault, and give it with --answers."
+)
+SAY_IN_WATCH: Final = (
+    "Answer with `sightline answer STATE ID normal --by NAME` or `fault`; `sightline "
+    "alarm list STATE` shows the questions."
+)
 
 
 class Reply(StrEnum):
@@ -98,9 +113,40 @@ def read_answers(
 
 def begin_of(question: Question, rule: Rule) -> int:
     """Return the row at which what a question is about began, as nights tell."""
-    if abs(question.off) == MOST_IN_ALL:
+    if abs(question.off) == MOST_IN_ALL and question.channel != PLANT_CHANGED:
         return question.row
     return max(question.row + 1 - ASKS_AFTER * rule.night, 0)
+
+
+def asked_words(question: Question, rule: Rule, since: str) -> str:
+    """Return what is asked, about a tag or about the plant."""
+    if question.channel != PLANT_CHANGED:
+        tag = rule.channels[question.channel].name
+        return question_words(tag, question.off, since)
+    tags = [rule.channels[j].name for j in question.together]
+    return KINDS[AlarmKind.CHANGE].text.format(
+        since=since,
+        n=len(tags),
+        of=len(rule.channels),
+        largest=tags[0],
+        peak=number(question.off),
+    )
+
+
+def unanswered_words(n: int, n_tags: int, since: str, what_to_do: str) -> str:
+    """Return that questions about most tags stand unanswered, and what to do.
+
+    Examples
+    --------
+    >>> unanswered_words(7, 10, "18 Jan 00:30", "Answer.")
+    'NO DECISION since 18 Jan 00:30: 7 of 10 tags have moved, and nobody has said for 48
+    h or more whether that is normal. Until then their alarms stand. Answer.'
+    """
+    return (
+        f"NO DECISION since {since}: {n} of {n_tags} tags have moved, and nobody has "
+        f"said for {UNANSWERED_S / 3600:.0f} h or more whether that is normal. Until "
+        f"then their alarms stand. {what_to_do}"
+    )
 
 
 def question_words(tag: str, off: float, since: str) -> str:
@@ -111,13 +157,10 @@ def question_words(tag: str, off: float, since: str) -> str:
     >>> question_words("TIRC_01", -2.14, "18 Jan 00:30")
     'TIRC_01 lies 2.1 spreads lower since 18 Jan 00:30: is this normal?'
     >>> question_words("QIR_pH_01", 3.0, "18 Jan 00:30")
-    'QIR_pH_01 was followed by 3.0 spreads, all that is allowed, until 18 Jan 00:30; a
-    slow fault looks like this: is this normal?'
+    'QIR_pH_01 was followed by 3 spreads until 18 Jan 00:30, all that is allowed; a slow
+    fault looks like this: is this normal?'
     """
     way = "higher" if off > 0 else "lower"
     if abs(off) == MOST_IN_ALL:
-        return (
-            f"{tag} was followed by {MOST_IN_ALL} spreads, all that is allowed, until "
-            f"{since}; a slow fault looks like this: is this normal?"
-        )
+        return FOLLOWED.format(source=tag, peak=number(off), since=since)
     return f"{tag} lies {abs(off):.1f} spreads {way} since {since}: is this normal?"

@@ -57,7 +57,6 @@ from sightline.rules.judging import (
     JudgedRows,
     RuleChoice,
     RuleOutcome,
-    SetAction,
     SetChoice,
     cost_together,
     judge_in_use,
@@ -361,11 +360,11 @@ def _made_again(
     is_free = scored.test.attack_free.for_alarms & (stream.labels == NORMAL)
     whole = _maker(before, scored, is_free, reference)
     maker, episodes, far_share = without_episodes(whole)
-    made, limits_with = maker.make(rule.name), {}
+    made, rules_with = maker.make(rule.name), {}
     if maker is not whole:
-        limits_with = {rule.name: whole.make(rule.name).rule.limit}
+        rules_with = {rule.name: whole.make(rule.name).rule}
     ranges = ranges_of(stream)
-    lines = lines_of(ranges, maker, {rule.name: made}, limits_with)
+    lines = lines_of(ranges, maker, {rule.name: made}, rules_with)
     budget, (line,) = maker.budget, lines
     choice = choose_rule(lines, episodes, budget, stale=1.0, far_share=far_share)
     for one in episodes:
@@ -438,7 +437,8 @@ def _maker(
         views = {view.kind: view for view in rule.views}
         normal = _ViewsKept(**values, views=views)
     table = part_of_test(scored.stream, is_free, len(scored.test.attacks))
-    period = AttackFreePeriod(tables=(table,), step_s=rule.step_s or 1.0)
+    step_s, is_fixed = rule.step_s or 1.0, not rule.night
+    period = AttackFreePeriod(tables=(table,), step_s=step_s, is_fixed=is_fixed)
     check_enough(period, budget)
     names = [member.name for member in rule.members]
     return RuleMaker(Fitting(normal, names, period), budget, rule.delays)
@@ -500,7 +500,7 @@ def _sentence(choice: RuleChoice, in_set: SetChoice) -> str:
     """Return the decision in words."""
     if not choice.outcome.has_rule:
         return choice.sentence
-    if in_set.action is SetAction.KEEP:
+    if not in_set.action.changes:
         return f"{in_set.sentence} To change it all the same: {choice.sentence}"
     return f"{choice.sentence} {in_set.sentence}"
 

@@ -24,7 +24,7 @@ from sightline.data.validity import POOR_S, code_table, reading_words
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
-from sightline.metrics.alarm_load import DAY_S
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.operation.alarm_files import (
     ANSWERS,
     INCIDENTS,
@@ -42,6 +42,7 @@ from sightline.operation.alarm_files import (
 )
 from sightline.operation.alarms import (
     PLANT,
+    QUESTIONS,
     AlarmBook,
     AlarmKind,
     AlarmRecord,
@@ -79,13 +80,13 @@ from sightline.operation.watch_state import (
     WatchMemory,
     WatchState,
 )
-from sightline.operation.week import Week, load_since, write_metrics, write_page
+from sightline.operation.week import Week, load_of, write_metrics, write_page
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.making import MadeRule
-from sightline.rules.promise import Kept
+from sightline.rules.promise import Kept, Ledger, period_end
 from sightline.testbeds.own_plant.exports import texts_in
-from sightline.text import counted
+from sightline.text import counted, duration
 
 PAGE: Final = "week.html"
 METRICS: Final = "sightline.prom"
@@ -95,6 +96,7 @@ _KEPT_BYTES: Final = 64 << 20
 # Exit codes.
 UNREADABLE: Final = 1
 BROKEN_PROMISE: Final = 3
+NO_DECISION: Final = 4
 URGENT_ALARM: Final = 6
 NOT_WATCHED: Final = 7
 # No file for this many usual times between two, and this many seconds: no data.
@@ -151,6 +153,11 @@ class WatchReport:
         return self.week is not None and self.week.kept is Kept.BROKEN
 
     @property
+    def is_undecided(self) -> bool:
+        """Whether questions about most tags stand unanswered."""
+        return self.week is not None and bool(self.week.undecided)
+
+    @property
     def is_watching(self) -> bool:
         """Whether the last row was watched by the rule, and files still arrive."""
         return not self.silent_s and (self.week is None or self.week.is_watching)
@@ -166,6 +173,7 @@ class WatchReport:
         return max(
             UNREADABLE * bool(self.broken),
             BROKEN_PROMISE * self.is_broken,
+            NO_DECISION * self.is_undecided,
             URGENT_ALARM * self.is_urgent,
             NOT_WATCHED * (not self.is_watching),
         )
@@ -290,7 +298,7 @@ _OF_RULE: Final = (
     AlarmKind.OUT,
     AlarmKind.RULE_OUT,
     AlarmKind.PROMISE,
-    AlarmKind.QUESTION,
+    *QUESTIONS,
 )
 
 
@@ -660,10 +668,7 @@ class _WatchRun:
         for run in runs_of(watched.time, watched.rows, watched.begins):
             for part in [run] if detector is None else detector.take(run):
                 for day in _by_day(part):
-                    n_ended += self._put_ended(live)
-                    happenings += self._promise(live, float(day.time[0]))
-                    live.take(day)
-                    self._count(day.time, day.rows)
+                    n_ended += self._take_day(live, day, happenings)
         is_judged_until = np.inf if detector is None else detector.pending
         if not watched.is_watched[-1:].all():
             live.stop(OUTAGE)
@@ -713,27 +718,62 @@ class _WatchRun:
             self.store.add_stretch(stretch)
         return len(alarms)
 
-    def _promise(self, live: LiveRule, time: float) -> list[Happening]:
-        """Return whether the promise is broken, at the first row of a day (UTC).
+    def _take_day(self, live: LiveRule, day: Run, happenings: list[Happening]) -> int:
+        """Let rows of a day (UTC) pass the rule; return how many alarms end.
 
-        So it does not depend on when files arrive.
+        Periods of the promise end between two rows. Whether one is broken is also said
+        at the first row of a day. So nothing depends on when files arrive.
         """
-        midnight = DAY_S * (time // DAY_S)
-        if not live.last[0] < midnight:
-            return []
-        ledger, running = self.store.ledger(self.made), (live.alarm, live.stretch)
-        load = load_since(self.store, self.made, ledger.begins, midnight, running)
-        renewed = ledger.renewed(midnight, load)
-        self.store.put_ledger(renewed)
-        # What broke the period that ends now stays broken until the next one ends.
-        kept = renewed.past[-1].kept if renewed.past else Kept.UNJUDGED
-        if renewed.begins == ledger.begins:
-            kept = ledger.kept(load)
-        if kept is Kept.UNJUDGED:
+        ledger, first, n_ended = self.store.ledger(self.made), 0, self._put_ended(live)
+        step_s = self.made.rule.step_s or 1.0
+        if ledger.rows and live.last[0] < DAY_S * (day.time[0] // DAY_S):
+            kept = ledger.kept(self._load(ledger, live))
+            happenings += self._kept(kept, float(day.time[0]))
+        while first < len(day.time):
+            time = day.time[first:]
+            if not ledger.rows:
+                ledger = replace(ledger, begins=float(time[0]))
+            last = float(live.last[0] if ledger.rows else time[0])
+            n = ledger.promise.n_rows(step_s)
+            end = period_end(time, ledger.begins, last, ledger.rows, n, step_s)
+            part = slice(first, None if end is None else first + end.row)
+            if rows := len(day.time[part]):
+                begins = day.begins and not first
+                live.take(Run(time=day.time[part], rows=day.rows[part], begins=begins))
+                self._count(day.time[part], day.rows[part])
+                n_ended += self._put_ended(live)
+                ledger, first = replace(ledger, rows=ledger.rows + rows), first + rows
+            if end is not None:
+                load, stood = self._load(ledger, live), live.stretch
+                ledger = ledger.ended(
+                    end,
+                    float(day.time[first]),
+                    load,
+                    self.made.promise,
+                    0 if stood is None else stood.rows,
+                )
+                happenings += self._kept(ledger.past[-1].kept, ledger.begins, end.gap_s)
+        self.store.put_ledger(ledger)
+        return n_ended
+
+    def _load(self, ledger: Ledger, live: LiveRule) -> AlarmLoad:
+        """Return what came since the promise in force began."""
+        return load_of(self.store, self.made, ledger, (live.alarm, live.stretch))
+
+    def _kept(self, kept: Kept, time: float, gap_s: float = 0.0) -> list[Happening]:
+        """Return that the promise is broken from a time on, or no longer."""
+        if kept is Kept.UNJUDGED and not gap_s:
             return []
         event = Event.STARTED if kept is Kept.BROKEN else Event.ENDED
-        name = self.made.rule.name
-        return [Happening(event=event, kind=AlarmKind.PROMISE, source=name, time=time)]
+        return [
+            Happening(
+                event=event,
+                kind=AlarmKind.PROMISE,
+                source=self.made.rule.name,
+                time=time,
+                why=f"{duration(gap_s)} without data" if gap_s else "",
+            )
+        ]
 
     def _count(self, time: Floats, rows: Floats) -> None:
         hours = np.floor(time / 3600).astype(np.int64)

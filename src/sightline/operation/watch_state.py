@@ -24,7 +24,7 @@ import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
@@ -421,16 +421,19 @@ class WatchState:
     def ledger(self, made: MadeRule) -> Ledger:
         """Return the promise in force; before the first, that of the rule.
 
-        A state of an earlier version has none: it begins a period before the last row.
+        It begins with the next row. One that an earlier version began at a full hour
+        has the rows since then.
         """
         text = self.about().get("ledger")
-        if text:
-            return msgspec.json.decode(text, type=Ledger)
-        runs = self.runs()
-        first = float(runs[0, 0]) // 3600 if len(runs) else 0.0
-        latest = (self.last_hour() or 0) + 1 - 24 * made.promise.days
-        hour = max(first, float(np.ceil(self.rule_since() / 3600)), latest)
-        return Ledger(promise=made.promise, begins=3600.0 * hour)
+        if not text:
+            runs = self.runs()
+            last = float(runs[-1, 1]) if len(runs) else 0.0
+            return Ledger(promise=made.promise, begins=last)
+        ledger = msgspec.json.decode(text, type=Ledger)
+        if ledger.rows or ledger.stood is not None:
+            return ledger
+        n = int(self.hours(int(ledger.begins // 3600)).rows.sum())
+        return replace(ledger, rows=n)
 
     def put_ledger(self, ledger: Ledger) -> None:
         """Write the promise in force."""
@@ -473,12 +476,6 @@ class WatchState:
     def put_run(self, first: float, last: float) -> None:
         """Write a run, or that it has grown."""
         self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?)", (first, last))
-
-    @_decoding
-    def last_hour(self) -> int | None:
-        """Return the hour of the last row; None before the first."""
-        hour: int | None = self._db.execute("SELECT max(hour) FROM hours").fetchone()[0]
-        return hour
 
     @_decoding
     def hours(self, since: int = 0) -> Hours:

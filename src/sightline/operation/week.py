@@ -21,8 +21,19 @@ from sightline.data.zones import local_seconds, stamp, zone_words
 from sightline.files import staged_file
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.operation.alarm_files import number_of, state_words
-from sightline.operation.alarms import KINDS, AlarmKind, AlarmRecord
+from sightline.operation.alarms import (
+    KINDS,
+    QUESTIONS,
+    AlarmKind,
+    AlarmRecord,
+    AlarmVerdict,
+)
 from sightline.operation.apply import MOST_TAGS, MOVED, ResidualDrift, drift_to
+from sightline.operation.questions import (
+    SAY_IN_WATCH,
+    UNANSWERED_S,
+    unanswered_words,
+)
 from sightline.operation.watch_state import (
     AlarmWindow,
     Fate,
@@ -38,6 +49,7 @@ from sightline.rules.promise import (
     Ledger,
     Promise,
     as_a_whole,
+    gap_words,
 )
 from sightline.rules.rule import Rule
 from sightline.text import by_kind, duration, names, number, per_day, plural, share
@@ -179,7 +191,7 @@ class Week:
             judged=3600.0 * np.ceil(state.rule_since() / 3600),
             records=tuple(state.alarms(since=begin)),
             ledger=ledger,
-            so_far=load_since(state, made, ledger.begins, end, running),
+            so_far=load_of(state, made, ledger, running),
         )
 
     @property
@@ -263,6 +275,29 @@ class Week:
         is_missing = any(o.is_running and o.kind in missing for o in self.records)
         return self.out_since is None and not is_missing
 
+    @property
+    def unanswered(self) -> tuple[AlarmRecord, ...]:
+        """The questions that nobody has answered."""
+        running = [one for one in self.records if one.is_running]
+        return tuple(o for o in running if o.kind in QUESTIONS and o.verdict is None)
+
+    @property
+    def undecided(self) -> str:
+        """That questions about most tags stand unanswered, in a sentence; else empty.
+
+        Whether they are shelved or not.
+        """
+        waits = [
+            one
+            for one in self.unanswered
+            if self.last - max(one.raised, one.start) >= UNANSWERED_S
+        ]
+        n, n_tags = len(tags_of(waits)), len(self.rule.channels)
+        if 2 * n <= n_tags:
+            return ""
+        since = stamp(min(max(one.raised, one.start) for one in waits), self.zone)
+        return unanswered_words(n, n_tags, since, SAY_IN_WATCH)
+
     def state_line(self) -> str | None:
         """Return in one line that an alarm runs or nothing is watched; else None."""
         running = {one.kind: one for one in self.records if one.is_running}
@@ -307,10 +342,11 @@ class Week:
     @staticmethod
     def what_to_do(alarm: AlarmRecord) -> str:
         """Return what follows the sentence of an alarm: how a question is answered."""
-        if alarm.kind is not AlarmKind.QUESTION:
+        if alarm.kind not in QUESTIONS:
             return "."
-        if alarm.acknowledged:
-            return f" A fault, says {alarm.by}."
+        if alarm.verdict is not None:
+            is_real = alarm.verdict is AlarmVerdict.REAL
+            return f" {'A fault' if is_real else alarm.verdict}, says {alarm.by}."
         return (
             f" If so: `sightline answer STATE {alarm.id[:6]} normal --by NAME`; if "
             "not: `fault`. Until then its alarm stands."
@@ -410,9 +446,11 @@ class Week:
             last, kept = past[-1], [period.kept for period in past]
             yield (
                 f"Of {plural(len(past), 'promise')} before, {kept.count(Kept.KEPT)} "
-                f"kept, {kept.count(Kept.BROKEN)} broken; the last: {last.low:.0f} to "
-                f"{last.high:.0f} alarms and at most {share(last.most_share, 1)} of "
-                f"the time, {last.alarms:.0f} and {share(last.share, 1)} came."
+                f"kept, {kept.count(Kept.BROKEN)} broken, {kept.count(Kept.UNUSED)} "
+                f"not used, {kept.count(Kept.UNJUDGED)} not judged; the last: "
+                f"{last.low:.0f} to {last.high:.0f} alarms and at most "
+                f"{share(last.most_share, 1)} of the time, {last.alarms:.0f} and "
+                f"{share(last.share, 1)} came in {duration(last.days * DAY_S)}."
             )
 
     def facts(self) -> list[str]:
@@ -430,15 +468,21 @@ class Week:
         """Return what asks for a person: time not watched, a broken promise."""
         load = self.load
         found = [self.watched_words()] if self.unwatched else []
+        if self.ledger is not None and self.ledger.past and self.ledger.past[-1].gap_s:
+            begins = stamp(self.ledger.begins, self.zone)
+            found.append(gap_words(self.ledger.past[-1].gap_s, begins))
         if self.watched_share < LEAST_WATCHED:
             found.append(
                 "The promise is not judged: less than half of the time was watched."
             )
         elif self.kept is Kept.BROKEN:
+            first = "Look at the drift of the tags (in the page)"
+            if self.unanswered:
+                first = "Answer the questions first: alarms stand until then"
             found.append(
                 "The promise is broken: more alarms, or more time in alarm, than it "
-                "allows. Look at the drift of the tags below; `sightline recommission` "
-                "makes a new limit from the last days, and says whether it is better."
+                f"allows. {first}; `sightline recommission` makes a new limit from the "
+                "last days, and says whether it is better."
             )
         elif self.kept is Kept.UNUSED:
             found.append(
@@ -457,6 +501,11 @@ class Week:
 Running = tuple[OpenAlarm | None, OpenWindow | None]
 
 
+def tags_of(alarms: Sequence[AlarmRecord]) -> set[str]:
+    """Return the tags of some alarms."""
+    return {tag for one in alarms for tag in one.tags}
+
+
 def alarms_since(
     state: WatchState, made: MadeRule, begin: float, running: Running
 ) -> tuple[tuple[TimedAlarm, ...], tuple[AlarmWindow, ...]]:
@@ -470,22 +519,30 @@ def alarms_since(
     return tuple(alarms), tuple(stretches)
 
 
-def load_since(
-    state: WatchState, made: MadeRule, begin: float, end: float, running: Running
+def load_of(
+    state: WatchState, made: MadeRule, ledger: Ledger, running: Running
 ) -> AlarmLoad:
-    """Return what alarms cost between two times, both full hours."""
-    alarms, stretches = alarms_since(state, made, begin, running)
-    return Week(
-        made=made,
-        zone=None,
-        begin=begin,
-        end=end,
-        last=end,
-        hours=state.hours(int(begin // 3600)),
-        alarms=alarms,
-        stretches=stretches,
-        is_running=running[0] is not None,
-    ).load
+    """Return what alarms cost since the promise in force began, to the row."""
+    step, unit = made.rule.step_s or 1.0, made.rule.delays.unit
+    alarms, stretches = alarms_since(state, made, ledger.begins, running)
+    started = sum(alarm.start >= ledger.begins for alarm in alarms)
+    standing = rows = 0
+    for stretch in stretches:
+        # One that ran when the promise began.
+        stood = 0
+        if stretch.start < ledger.begins:
+            stood = _rows_until(stretch, ledger.begins, step)
+            stood = stood if ledger.stood is None else ledger.stood
+        standing += stretch.rows // unit - stood // unit
+        rows += stretch.rows - stood
+    days = ledger.rows * step / DAY_S
+    return AlarmLoad(
+        alarms=started + standing,
+        days=days,
+        alarms_per_day=(started + standing) / days if days else None,
+        share_of_time=rows / ledger.rows if ledger.rows else 0.0,
+        standing=standing,
+    )
 
 
 def unwatched_time(
@@ -659,6 +716,16 @@ def _week_figures(week: Week) -> list[tuple[str, str, float]]:
             int(week.is_watching),
         ),
         ("alarm_running", "Whether an alarm of the rule runs.", int(week.is_running)),
+        (
+            "questions_open",
+            "Tags that a person is asked about, unanswered.",
+            len(tags_of(week.unanswered)),
+        ),
+        (
+            "undecided",
+            "1 if most tags are asked about, and nobody has answered for 48 hours.",
+            int(bool(week.undecided)),
+        ),
         ("week_days", "Watched days of the last 7.", load.days or 0),
         ("week_watched_share", "Share of time watched.", week.watched_share),
         ("week_alarms", "Alarms of the last 7 days.", load.alarms),

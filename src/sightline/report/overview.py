@@ -227,6 +227,8 @@ def _what_to_do(
     action = SetAction.REPLACE if in_set is None else in_set.action
     if action is SetAction.KEEP:
         return f"Keep {in_use} for {entry.label}", "compared"
+    if action is SetAction.NEITHER:
+        return f"No rule within twice the budget for {entry.label}", "compared"
     verb, role = "Take", "instead"
     if action is SetAction.ADD:
         verb, role = "Add", "added"

@@ -418,12 +418,13 @@ def lines_of(
     ranges: Floats,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
-    limits_with: Mapping[str, float],
+    rules_with: Mapping[str, Rule],
     limits_guarded: Mapping[str, float] | None = None,
 ) -> tuple[RuleLine, ...]:
     """Return what speaks for each rule; the detector's own score is never chosen.
 
-    `ranges` are those of the tags (`ranges_of`); `limits_guarded` the limits without
+    `ranges` are those of the tags (`ranges_of`); `rules_with` the rules with episodes
+    that were left out, if there are any; `limits_guarded` the limits without
     `GUARD_S` around attacks, where these hold rows that are used.
     """
     names = [name for name, made in rules.items() if not made.rule.needs_score]
@@ -434,19 +435,33 @@ def lines_of(
         made = rules[name]
         ratio = made.rule.limit / (limits_guarded or {}).get(name, made.rule.limit)
         sight, step = sight_of(made.rule, maker.fitting, places, ranges)
+        other = rules_with.get(name)
         lines.append(
             RuleLine(
                 name=name,
                 limit=made.rule.limit,
-                limit_with=limits_with.get(name),
+                limit_with=None if other is None else other.limit,
                 chance_kept=chances[name],
                 sight=sight,
                 step=min(step, 1e12),
                 swing=min(made.limit.swing or 1.0, 1e12),
                 guard=min(max(ratio, 1 / ratio), 1e12),
+                moves=None if other is None else _moves(made.rule, other),
             )
         )
     return tuple(lines)
+
+
+def _moves(rule: Rule, other: Rule) -> float:
+    """Return by how much limits are higher in another rule; see `RuleLine.moves`."""
+    found = []
+    for one, two in zip(rule.members, other.members, strict=True):
+        view = rule.view_of(one)
+        ratio = float(np.median(two.levels / one.levels))
+        ratio *= two.limit * other.limit / (one.limit * rule.limit)
+        is_energy = view is not None and (view.bounds is not None or one.largest)
+        found.append(ratio**0.5 if is_energy else ratio)
+    return float(max(found, key=lambda ratio: max(ratio, 1 / ratio)))
 
 
 def choose_rule(
@@ -509,16 +524,8 @@ def choose_rule(
         )
     if not firm:
         return choice(ChoiceOutcome.REVIEW_FIRST, _why_not_firm(best, budget))
-    moves = 1.0 if best.limit_with is None else best.limit_with / best.limit
-    if best.name == USUAL:
-        moves = moves**0.5  # an energy is a square
-    if not 1 / MOVES <= moves <= MOVES:
-        return choice(
-            ChoiceOutcome.REVIEW_FIRST,
-            f"Look at {plural(len(episodes), 'episode')} first: if they are incidents, "
-            f"the limit of {best.name!r} is {number(best.limit)}, else "
-            f"{number(best.limit_with)}.",
-        )
+    if not 1 / MOVES <= (best.moves or 1.0) <= MOVES:
+        return choice(ChoiceOutcome.REVIEW_FIRST, _what_moves(best, len(episodes)))
     text = f"rule {best.name!r}, limit {number(best.limit)}, for {budget}"
     if but := _conditions(best):
         return choice(ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}.")
@@ -532,10 +539,27 @@ def _conditions(line: RuleLine) -> str:
     """Return what to know of a rule before it is taken; empty if nothing."""
     parts = []
     if line.chance_kept < LEAST_CHANCE:
-        parts.append(f"its chance to keep the budget is {share(line.chance_kept)}")
+        parts.append(
+            f"its chance to keep the budget is {share(line.chance_kept)}, as far as "
+            "rules made on the first of these rows kept it on the rest"
+        )
     if line.sight < LEAST_SIGHT:
         parts.append("of a usual tag it sees no step below half of its range")
     return " and ".join(parts)
+
+
+def _what_moves(line: RuleLine, n_episodes: int) -> str:
+    """Return what follows from episodes that were left out."""
+    are = "it is an incident" if n_episodes == 1 else "they are incidents"
+    text = f"Look at {plural(n_episodes, 'episode')} first: if {are}, the "
+    # The limit is a factor of the levels of tags, and in a joined rule of its members.
+    own, other = line.limit, line.limit_with or line.limit
+    if 1 / MOVES <= other / own <= MOVES:
+        return (
+            f"{text}limits of {line.name!r} stay as they are, else that of a usual "
+            f"tag is {number(line.moves)} times as high (in amplitude)."
+        )
+    return f"{text}limit of {line.name!r} is {number(own)}, else {number(other)}."
 
 
 def _why_not_firm(line: RuleLine, budget: Budget) -> str:
@@ -565,9 +589,15 @@ def after_later_rows(
     if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    why = "the plant has changed: set the limit again on newer attack-free rows"
-    if not is_many:
-        why = "some alarms stand, as where the plant has not come back after an attack"
+    why = "some alarms stand, as where the plant has not come back after an attack"
+    if outcome.questions:
+        why = (
+            "nobody answers on these rows, and an alarm about a tag that has moved "
+            "stands until somebody says that it is normal "
+            f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
+        )
+    elif is_many:
+        why = "the plant has changed: set the limit again on newer attack-free rows"
     return replace(
         choice,
         outcome=ChoiceOutcome.CONDITIONS,
@@ -589,6 +619,7 @@ def choose_set(
     or smaller steps are seen; else the chosen one is added if it gains something and
     both together cost at most `MOST_COST` budgets. A rule in use that costs more, or
     catches no more than chance, gives way all the same, and what is lost is said first.
+    One that costs more is never kept: where the chosen one is no better it is neither.
 
     Parameters
     ----------
@@ -637,6 +668,13 @@ def choose_set(
         sentence = (
             f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
             f"replace {words} by {name} all the same, for {why}."
+        )
+    elif not fits[0]:
+        action = SetAction.NEITHER
+        sentence = (
+            f"Neither {words} nor {name} is within {MOST_COST:.0f} budgets: they make "
+            f"{load_words(present.load)} and {load_words(chosen.load)}. Set a limit on "
+            "newer attack-free rows, or train the detector again."
         )
     else:
         why = _why_kept(chosen, lost, gained, together)
@@ -707,7 +745,7 @@ def advice(facts: CommissioningFacts) -> str:
     sentence = f"You chose rule {facts.chosen!r}, made for {facts.budget}."
     parts = [sentence if facts.choice is None else facts.choice.sentence]
     in_set = facts.set_choice
-    if in_set and in_set.action is SetAction.KEEP and facts.choice is not None:
+    if in_set and not in_set.action.changes and facts.choice is not None:
         parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
         return " ".join([*parts, "No later rows were left to judge it on."])

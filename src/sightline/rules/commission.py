@@ -176,6 +176,7 @@ class Basis:
             self.split,
             self.step_s,
             self.test.attack_free.margins[:, 0],
+            self.stream.test_time,
         )
 
     def period(self, *, with_calibration: bool, with_train: bool) -> AttackFreePeriod:
@@ -372,6 +373,8 @@ class CommissionSettings:
     keep : Rule, optional
         The rule in use, of the same channels: it is judged on the same rows, and the
         decision says whether to keep it, to add the chosen rule, or to replace it.
+    fixed : bool
+        Whether rules follow no means.
     """
 
     budget: Budget = Budget()  # noqa: RUF009
@@ -387,6 +390,7 @@ class CommissionSettings:
     train: bool = False
     with_repairs: bool = False
     keep: Rule | None = None
+    fixed: bool = False
 
 
 def commission(
@@ -404,6 +408,7 @@ def commission(
     within: int = 1,
     train: bool = False,
     keep: Rule | None = None,
+    fixed: bool = False,
     jobs: int | None = None,
 ) -> Commissioning:
     """Make alarm rules for a budget on calm rows, and judge them on later rows.
@@ -439,6 +444,8 @@ def commission(
     keep : Rule, optional
         The rule in use: the decision says whether to keep it, to add the chosen rule,
         or to replace it, and which attacks are lost and gained.
+    fixed : bool
+        Whether rules follow no means, and ask nothing.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -476,6 +483,7 @@ def commission(
         within=within,
         train=train,
         keep=keep,
+        fixed=fixed,
     )
     if calm is not None:
         if stream.step_s != calm.step_s:
@@ -587,12 +595,12 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     family = usual if settings.family is None else settings.family
     wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
     maker, uses_calibration = _maker(basis, wanted, settings)
-    everything, limits_with, far_share = maker, {}, 0.0
+    everything, rules_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
     if settings.choose is None and not basis.parts:
         maker, episodes, far_share = without_episodes(maker)
     if maker is not everything:
-        limits_with = {name: everything.limited(name)[0].limit for name in wanted}
+        rules_with = {name: everything.limited(name)[0] for name in wanted}
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
     choice, chosen = None, settings.choose
@@ -600,7 +608,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         candidates = {name: rules[name] for name in family}
         guarded = _limits_guarded(basis, maker, family)
         ranges = ranges_of(stream)
-        lines = lines_of(ranges, maker, candidates, limits_with, guarded)
+        lines = lines_of(ranges, maker, candidates, rules_with, guarded)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
@@ -793,6 +801,7 @@ def _maker(
         period = basis.period(
             with_calibration=with_calibration, with_train=settings.train
         )
+        period = replace(period, is_fixed=settings.fixed)
         check_enough(period, settings.budget)
         normal = basis.normal
         if settings.reference == "commissioning":

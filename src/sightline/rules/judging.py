@@ -20,13 +20,16 @@ from sightline.metrics.alarm_load import (
     alarm_load,
     attack_alarms,
     counted,
+    episodes_in,
     episodes_of,
     first_rises,
 )
 from sightline.rules.limits import MOST_SWING, Budget, Trace, set_limit
-from sightline.rules.promise import Kept, Period, Promise, as_a_whole
+from sightline.rules.promise import Kept, Period, Promise, as_a_whole, period_end
 from sightline.rules.rule import Rule, RuleRun
+from sightline.rules.standalone import long_gaps
 
+NO_ROWS: Final = np.zeros(0, np.int64)
 # The rule in use that was given, as tables call it.
 IN_USE: Final = "in use"
 
@@ -49,6 +52,8 @@ class JudgedRows:
         Seconds a row.
     early : array of int, shape (n_attacks,), optional
         Rows before each attack that count as its own, by the slop of its label.
+    time : array of shape (n_rows,), optional
+        Time of each row; None: the rows follow each other.
     """
 
     first: int
@@ -57,6 +62,7 @@ class JudgedRows:
     breaks: Ints
     step_s: float
     early: Ints | None = None
+    time: Floats | None = None
 
     @classmethod
     def of(
@@ -67,6 +73,7 @@ class JudgedRows:
         first: int,
         step_s: float,
         early: Ints | None = None,
+        time: Floats | None = None,
     ) -> "JudgedRows":
         """Return the rows from `first` on."""
         is_later = [a.start >= first for a in attacks]
@@ -81,7 +88,13 @@ class JudgedRows:
             breaks=np.unique(np.append(0, breaks[breaks > first] - first)),
             step_s=step_s,
             early=None if early is None else early[is_later],
+            time=None if time is None else time[first:],
         )
+
+    @property
+    def anew(self) -> Ints:
+        """Rows from which on means are followed from the usual ones again."""
+        return NO_ROWS if self.time is None else long_gaps(self.time)
 
     @property
     def days(self) -> float:
@@ -149,11 +162,12 @@ def run_family(
     }
     states = {name: rule.start() for name, rule in rules.items()}
     pieces: dict[str, list[RuleRun]] = {name: [] for name in rules}
-    every = family.start()
+    every, row, anew = family.start(), 0, {*judged.anew.tolist()}
     for block, begins, own in family.blocks(rows, judged.breaks, score):
         if begins:
             for state in (every, *states.values()):
-                state.restart()
+                (state.begin_anew if row in anew else state.restart)()
+        row += len(block)
         scored = every.scores(block, own)
         for name, state in states.items():
             chosen = [scored.members[k] for k in members[name]]
@@ -189,6 +203,9 @@ class RuleOutcome:
     periods : tuple of Period
         What was promised for each period, and what came. Empty in results of earlier
         versions, which had one promise for all judged rows.
+    questions : int
+        How often a person would have been asked whether a tag that moved is normal;
+        nobody answers on judged rows.
     """
 
     name: str
@@ -200,13 +217,12 @@ class RuleOutcome:
     kept: Kept | None = None
     hindsight_limit: float | None = None
     periods: tuple[Period, ...] = ()
+    questions: int = 0
 
 
-def judge_rule(
-    run: RuleRun, judged: JudgedRows, promise: Promise, time: Floats | None = None
-) -> RuleOutcome:
-    """Return how a rule did on judged rows; `time` is that of each row."""
-    periods = periods_of(run, judged, promise, time)
+def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
+    """Return how a rule did on judged rows."""
+    periods = periods_of(run, judged, promise)
     first = periods[0] if periods else None
     return RuleOutcome(
         name=run.rule.name,
@@ -221,43 +237,61 @@ def judge_rule(
         else None,
         kept=as_a_whole(periods, promise),
         periods=periods,
+        questions=sum(bool(question.off) for question in run.questions),
     )
 
 
 def periods_of(
-    run: RuleRun, judged: JudgedRows, promise: Promise, time: Floats | None = None
+    run: RuleRun, judged: JudgedRows, promise: Promise
 ) -> tuple[Period, ...]:
     """Return what was promised for each period of the judged rows, and what came.
 
-    Each is promised from those before. What is left at the end is one if it is half as
-    long, or the only one.
+    Each is promised from those before; after a long gap it is the first promise again.
+    What is left at the end is one if it is half as long, or the only one.
     """
     rows = np.flatnonzero(judged.is_attack_free)
+    time = judged.time
+    every = judged.step_s * np.arange(len(judged.is_attack_free), dtype=np.float64)
+    # Rows that are not judged stop the clock.
+    clock: Floats = (every if time is None else time)[rows]
+    clock = clock - judged.step_s * (rows - np.arange(len(rows), dtype=np.float64))
     found: list[Period] = []
-    n = max(round(promise.days * 86_400 / judged.step_s), 1)
-    for first in range(0, len(rows), n):
-        own = rows[first : first + n]
-        if found and len(own) < LEAST_WATCHED * n:
+    n, first, before, made = promise.n_rows(judged.step_s), 0, (0, 0), promise
+    while first < len(rows):
+        later = clock[first:]
+        end = period_end(later, later[0], later[0], 0, n, judged.step_s)
+        n_rows = len(later) if end is None else end.row
+        if end is None and found and n_rows < LEAST_WATCHED * n:
             break
-        is_own = np.zeros_like(judged.is_attack_free)
-        is_own[own] = True
-        load = alarm_load(
-            run.episodes,
-            is_own,
-            run.rule.delays,
-            judged.step_s,
-            standing=run.standing,
-            breaks=judged.breaks,
-        )
+        alarms, spent = cost = _cost_before(run, judged, int(rows[first + n_rows - 1]))
         period = promise.period(
-            len(own) * judged.step_s / 86_400,
-            float(load.alarms),
-            load.share_of_time,
-            begins=None if time is None else float(time[own[0]]),
+            n_rows * judged.step_s / 86_400,
+            float(alarms - before[0]),
+            (spent - before[1]) / n_rows,
+            begins=None if time is None else float(time[rows[first]]),
+            is_judged=end is None or end.is_full,
+            gap_s=0.0 if end is None or end.is_full else end.gap_s,
         )
         found.append(period)
-        promise = promise.after(period)
+        promise = made if end is not None and end.gap_s else promise.after(period)
+        first, before = first + n_rows, cost
     return tuple(found)
+
+
+def _cost_before(run: RuleRun, judged: JudgedRows, last: int) -> tuple[int, int]:
+    """Return alarms up to a row and rows of cost, as they were known in that row."""
+    n = last + 1
+    mask, breaks = judged.is_attack_free[:n], judged.breaks[judged.breaks < n]
+    episodes = episodes_in(run.in_alarm[:n], run.exceeds[:n], breaks)
+    load = alarm_load(
+        episodes,
+        mask,
+        run.rule.delays,
+        judged.step_s,
+        standing=run.standing[:n],
+        breaks=breaks,
+    )
+    return load.alarms, round(load.share_of_time * int(mask.sum()))
 
 
 def limit_in_hindsight(
@@ -419,6 +453,10 @@ class RuleLine:
         Its limit, with unexplained episodes left out.
     limit_with : float, optional
         Its limit with them; None if none was left out.
+    moves : float, optional
+        By how much the limit with them is higher, in amplitude: median over tags, for
+        the member of which it moves most. None where none was left out, and in results
+        of earlier versions.
     chance_kept : float
         Chance that it keeps the budget with tolerance: mean over rules made at several
         times, each judged on the commissioning rows that follow.
@@ -443,6 +481,7 @@ class RuleLine:
     step: float
     swing: float
     guard: float = 1.0
+    moves: float | None = None
 
     @property
     def is_firm(self) -> bool:
@@ -490,11 +529,19 @@ class SetAction(StrEnum):
         Let both run.
     ``REPLACE``
         Let the new one run alone.
+    ``NEITHER``
+        Both cost more than twice the budget: make another.
     """
 
     KEEP = "keep"
     ADD = "add"
     REPLACE = "replace"
+    NEITHER = "neither"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the new rule is taken."""
+        return self in (SetAction.ADD, SetAction.REPLACE)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,7 +35,7 @@ from sightline.rules.named import ALLOWANCE, blank_member, members_of
 from sightline.rules.normal import LEVEL_FLOOR, Normal, Origin
 from sightline.rules.promise import Promise, first_promise
 from sightline.rules.rule import LinearView, Member, Memory, Rule, View
-from sightline.rules.standalone import log_of
+from sightline.rules.standalone import LEEWAY, log_of
 from sightline.showing import Shown
 from sightline.text import per_day
 
@@ -53,6 +53,8 @@ N_USUAL: Final = 10_000
 NIGHTS_AT_LEAST: Final = 7
 SHORTEST_NIGHT: Final = 1 / 3
 LEAST_NIGHT_ROWS: Final = 72
+# A column of at most so many values is a state.
+MOST_STATES: Final = 3
 
 
 # --- Members fitted on attack-free rows -----------------------------------------------
@@ -102,10 +104,13 @@ class AttackFreePeriod:
         Rows of train if asked for, calibration rows, then rows of the test.
     step_s : float
         Seconds a row.
+    is_fixed : bool
+        Whether rules that are made on them follow no means.
     """
 
     tables: tuple[AttackFreeTable, ...]
     step_s: float
+    is_fixed: bool = False
 
     @cached_property
     def n_rows(self) -> int:
@@ -176,7 +181,9 @@ class AttackFreePeriod:
 
     @property
     def night(self) -> int:
-        """Rows of a night: after so many the means of all columns are followed."""
+        """Rows of a night: after so many means are followed. 0: they are fixed."""
+        if self.is_fixed:
+            return 0
         days = float(np.clip(self.days / NIGHTS_AT_LEAST, SHORTEST_NIGHT, 1.0))
         return max(round(days * DAY_S / self.step_s), LEAST_NIGHT_ROWS)
 
@@ -373,13 +380,22 @@ def with_usual(view: LinearView, rows: Floats, normal: Normal) -> LinearView:
 
     A spread is the smaller of standard deviation and 1.48 times the median distance
     from the median, so that a few rows far off do not hide a change; it has the floor
-    of a level.
+    of a level. Of a column that stands at one value in most rows that distance is 0:
+    of a coarse reading it is then the deviation of all rows, each no farther off than
+    all but the farthest hundredth. A state (2 to `MOST_STATES` values) has no mean:
+    it is so wide that none of its values is followed or asked about.
     """
     floor = normal.floors(view.kind) if view.kind is View.X else LEVEL_FLOOR
     seen = view.of(rows)
     usual = np.median(seen, axis=0)
-    near = 1.4826 * np.median(np.abs(seen - usual), axis=0)
+    distance = np.abs(seen - usual)
+    near = 1.4826 * np.median(distance, axis=0)
+    clipped = np.minimum(distance, np.quantile(distance, 0.99, axis=0))
+    near = np.where(near > floor, near, np.sqrt(np.mean(clipped**2, axis=0)))
     spread = np.maximum(np.minimum(seen.std(axis=0), near), floor)
+    for j in range(seen.shape[1]):
+        if 1 < len(values := np.unique(seen[:, j])) <= MOST_STATES:
+            spread[j] = 1.001 * (values[-1] - values[0]) / LEEWAY
     return replace(view, usual=usual, spread=spread)
 
 

@@ -11,10 +11,11 @@ and what they made of the rows that follow.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from sightline.data.arrays import Floats
 from sightline.data.validity import LEAST_WATCHED
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad
 from sightline.rules.limits import (
@@ -25,6 +26,8 @@ from sightline.rules.limits import (
     set_limit,
     spread_of_counts,
 )
+from sightline.rules.standalone import LONG_GAP_S
+from sightline.text import plural
 
 # A period is at most so many watched days, and at least one; else a quarter of those of
 # the commissioning rows.
@@ -62,7 +65,7 @@ class Kept(StrEnum):
     ``UNUSED``
         The count lies below the interval: the limit is higher than it must be.
     ``UNJUDGED``
-        Too little was watched to judge.
+        Too little was watched to judge, or a long gap ended it.
     """
 
     KEPT = "kept"
@@ -165,6 +168,8 @@ class Period:
         Time of its first row, where a clock tells.
     is_judged : bool
         Whether enough of it was watched.
+    gap_s : float
+        Seconds without rows that ended it; 0 where none did.
     """
 
     days: float
@@ -175,6 +180,7 @@ class Period:
     share: float
     begins: float | None = None
     is_judged: bool = True
+    gap_s: float = 0.0
 
     @property
     def kept(self) -> Kept:
@@ -223,6 +229,7 @@ class Promise:
         *,
         begins: float | None = None,
         is_judged: bool = True,
+        gap_s: float = 0.0,
     ) -> Period:
         """Return a period of some watched days, and what came in it."""
         low, high = self.interval(days)
@@ -235,7 +242,12 @@ class Promise:
             share=share,
             begins=begins,
             is_judged=is_judged,
+            gap_s=gap_s,
         )
+
+    def n_rows(self, step_s: float) -> int:
+        """Return how many watched rows a period has."""
+        return max(round(self.days * DAY_S / step_s), 1)
 
     def interval(self, days: float) -> tuple[float, float]:
         """Return the 90% interval of the number of alarms in some days."""
@@ -277,6 +289,64 @@ class Promise:
         return times
 
 
+class PeriodEnd(NamedTuple):
+    """Where a period ends.
+
+    Parameters
+    ----------
+    row : int
+        It ends before this row.
+    is_full : bool
+        Whether all of its days were watched.
+    gap_s : float
+        Seconds without rows before it, if they are a long gap; else 0.
+    """
+
+    row: int
+    is_full: bool
+    gap_s: float
+
+
+def period_end(
+    time: Floats, begins: float, last: float, taken: int, n: int, step_s: float
+) -> PeriodEnd | None:
+    """Return before which of some rows a period ends; None if it goes on after them.
+
+    It ends with its n-th row; or where less than half is watched, when twice its time
+    is over; or at a gap of more than `LONG_GAP_S`. So it depends on rows alone, and not
+    on when they arrive.
+
+    Parameters
+    ----------
+    time : array of shape (n_rows,)
+        Of the rows.
+    begins, last : float
+        Time of the first row of the period, and of the row before these.
+    taken : int
+        Rows of the period so far.
+    n : int
+        Rows of a whole period.
+    step_s : float
+        Seconds a row.
+
+    Examples
+    --------
+    >>> period_end(np.arange(100.0), 0.0, 0.0, 0, 60, 1.0)
+    PeriodEnd(row=60, is_full=True, gap_s=0.0)
+    >>> period_end(np.array([0.0, 119.0, 120.0]), 0.0, 0.0, 0, 60, 1.0)
+    PeriodEnd(row=2, is_full=False, gap_s=0.0)
+    """
+    steps = np.diff(time, prepend=last)
+    is_full = np.arange(len(time)) >= n - taken
+    is_late = time - begins >= n * step_s / LEAST_WATCHED
+    ends = np.flatnonzero(is_full | is_late | (steps > LONG_GAP_S))
+    if not len(ends):
+        return None
+    row = int(ends[0])
+    gap_s = float(steps[row]) if steps[row] > LONG_GAP_S else 0.0
+    return PeriodEnd(row, bool(is_full[row]), gap_s)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Ledger:
     """The promise in force, and the periods before it.
@@ -286,44 +356,50 @@ class Ledger:
     promise : Promise
         For the period that runs.
     begins : float
-        When that period began.
+        Time of its first row.
     past : tuple of Period
         The periods before, with what came; the last `MOST_PAST`.
+    rows : int
+        Its rows so far.
+    stood : int, optional
+        Rows, when it began, of the alarm that ran then. None: not known.
     """
 
     promise: Promise
     begins: float
     past: tuple[Period, ...] = ()
+    rows: int = 0
+    stood: int | None = None
 
-    def renewed(self, until: float, load: AlarmLoad) -> "Ledger":
-        """Return the same, or a new period if enough days of this one were watched.
-
-        Where less than half is watched, a period ends unjudged after twice its days.
+    def ended(
+        self, end: PeriodEnd, begins: float, load: AlarmLoad, first: Promise, stood: int
+    ) -> "Ledger":
+        """Return the period that follows.
 
         Parameters
         ----------
-        until : float
-            Now.
+        end : PeriodEnd
+            Why this one ends.
+        begins : float
+            Time of the first row of the next one.
         load : AlarmLoad
-            What came since the period began.
+            What came in this one.
+        first : Promise
+            The promise after a long gap: that of the rule.
+        stood : int
+            Rows of the alarm that runs.
         """
-        days, elapsed = load.days or 0.0, (until - self.begins) / DAY_S
-        if not days:  # it begins with the first rows
-            return replace(self, begins=until)
-        is_watched = days >= LEAST_WATCHED * elapsed
-        if is_watched and days < self.promise.days:
-            return self
-        if not is_watched and elapsed < self.promise.days / LEAST_WATCHED:
-            return self
         period = self.promise.period(
-            days,
+            load.days or 0.0,
             float(load.alarms),
             load.share_of_time,
             begins=self.begins,
-            is_judged=is_watched,
+            is_judged=end.is_full,
+            gap_s=0.0 if end.is_full else end.gap_s,
         )
+        promise = first if end.gap_s else self.promise.after(period)
         past = (*self.past, period)[-MOST_PAST:]
-        return Ledger(promise=self.promise.after(period), begins=until, past=past)
+        return Ledger(promise=promise, begins=begins, past=past, stood=stood)
 
     def kept(self, load: AlarmLoad) -> Kept:
         """Return what became of the last promise; of this one, if it is broken already.
@@ -336,6 +412,24 @@ class Ledger:
         if is_over or load.share_of_time * days > most:
             return Kept.BROKEN
         return self.past[-1].kept if self.past else Kept.UNJUDGED
+
+
+def gap_words(gap_s: float, since: str) -> str:
+    """Return what follows from a gap so long that it ended a promise.
+
+    Examples
+    --------
+    >>> gap_words(31 * 86_400.0, "1 March 00:30")
+    'No data for 31 days before 1 March 00:30: the promise ended there, neither kept nor
+    broken, and means are followed from those of the commissioning rows again. If the
+    plant has changed, make the rule again on later rows.'
+    """
+    return (
+        f"No data for {plural(round(gap_s / DAY_S), 'day')} before {since}: the "
+        "promise ended there, neither kept nor broken, and means are followed from "
+        "those of the commissioning rows again. If the plant has changed, make the "
+        "rule again on later rows."
+    )
 
 
 def as_a_whole(periods: tuple[Period, ...], first: Promise) -> Kept:

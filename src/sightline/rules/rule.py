@@ -414,6 +414,7 @@ class Rule(Shown):
         breaks: Sequence[int] | Ints = (),
         score: object = None,
         answers: Sequence[tuple[int, int]] = (),
+        anew: Collection[int] = (),
     ) -> "RuleRun":
         """Return all that the rule says of a record.
 
@@ -423,10 +424,14 @@ class Rule(Shown):
             As of `alarms`.
         answers : sequence of (int, int)
             Rows from which on what is asked about a channel is normal, and the channel.
+        anew : collection of int
+            Breaks so long that means are followed from the usual ones again.
         """
         state, pieces, place = self.start(), [], 0
         cuts, given = np.asarray(breaks, np.int64), sorted(answers)
         for block, begins, own in self.blocks(rows, cuts, score, {r for r, _ in given}):
+            if begins and place in anew:
+                state.begin_anew()
             for row, channel in given:
                 if row == place and state.nights is not None:
                     state.nights.accept(channel)

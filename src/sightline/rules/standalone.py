@@ -52,6 +52,8 @@ import numpy.typing as npt
 
 # Gaps of more than this many steps start a new recording.
 GAP_FACTOR = 1.5
+# After so many seconds without rows means are followed from the usual ones again.
+LONG_GAP_S = 28 * 86_400.0
 # What is out of service returns after this many units of time below its limit.
 BACK = 4
 # Marks in a state what was out of service before a break: it returns with the next row.
@@ -68,6 +70,8 @@ JUMP = 2.0
 LEEWAY, MOST_A_NIGHT, MOST_IN_ALL = 0.25, 0.25, 3.0
 # Nights whose medians set the aim; nights in a row after which a jump is a question.
 NIGHTS, ASKS_AFTER = 7, 2
+# The channel of a question that is about more than half of them at once.
+PLANT_CHANGED = -1
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Shorts = npt.NDArray[np.int16]
@@ -474,7 +478,8 @@ class Followed(NamedTuple):
     latest : array of shape (ASKS_AFTER, q)
         Medians of the last such nights.
     learned : array of shape (NIGHTS, q)
-        Medians of the last other nights; nan before there were so many.
+        Medians of the last other nights: first those of commissioning, which are 0;
+        nan after an answer, until there are so many again.
     """
 
     accepted: Floats
@@ -486,7 +491,7 @@ class Followed(NamedTuple):
     @classmethod
     def at_rest(cls, q: int) -> "Followed":
         """Return the state before the first night."""
-        jumped, learned = np.zeros((ASKS_AFTER, q)), np.full((NIGHTS, q), np.nan)
+        jumped, learned = np.zeros((ASKS_AFTER, q)), np.zeros((NIGHTS, q))
         return cls(np.zeros(q), np.zeros(q), np.zeros(q), jumped, learned)
 
     @property
@@ -500,9 +505,19 @@ class Followed(NamedTuple):
         return (self.jumps >= ASKS_AFTER) | (np.abs(self.shift) >= MOST_IN_ALL)
 
     @property
+    def off(self) -> Floats:
+        """By how much each has jumped from its mean; else how far it was followed."""
+        return np.where(self.jumps > 0, self.now - self.moved, self.shift)
+
+    @property
     def now(self) -> Floats:
-        """Where each column lies: in its last nights, where it has jumped."""
-        return np.where(self.jumps > 0, self.latest.mean(axis=0), self.moved)
+        """Where each column lies: in its last nights, where it has jumped.
+
+        In the very last one, if it lay off on the other side before.
+        """
+        is_alike = (self.jumps > 1) & ((self.latest - self.moved).prod(axis=0) > 0)
+        lately = np.where(is_alike, self.latest.mean(axis=0), self.latest[-1])
+        return np.where(self.jumps > 0, lately, self.moved)
 
 
 def next_night(before: Followed, medians: Floats) -> Followed:
@@ -534,14 +549,15 @@ def next_night(before: Followed, medians: Floats) -> Followed:
     return Followed(before.accepted, shift, counts, latest, learned)
 
 
-def answered(before: Followed, own: Bools) -> Followed:
+def answered(before: Followed, own: Bools, *, is_plant: bool = False) -> Followed:
     """Return the state after a person called normal what is asked of some columns.
 
-    So is what jumped in the same night, because one change moves several columns.
+    So is what jumped in the same night, because one change moves several columns; of a
+    change of the whole plant also what is not asked about yet.
     """
-    asked, jumps = before.is_asked, before.jumps
+    asked, jumps = before.is_asked | (is_plant & own & (before.jumps > 0)), before.jumps
     alike = (jumps > 0) & np.isin(jumps, jumps[asked & own])
-    return accepted(before, asked & (own | alike))
+    return accepted(before, (asked | (is_plant & alike)) & (own | alike))
 
 
 def accepted(before: Followed, columns: Bools) -> Followed:
@@ -562,12 +578,14 @@ class Question(NamedTuple):
     """A channel that a person is asked about, or no longer.
 
     `row` is the last of the night; `off` how far it lies off, in spreads, 0.0 if it is
-    no longer asked about.
+    no longer asked about. If it is `PLANT_CHANGED`, `off` is the largest of all, and
+    `together` says which channels, the largest first.
     """
 
     row: int
     channel: int
     off: float
+    together: tuple[int, ...] = ()
 
 
 class Nights:
@@ -598,6 +616,8 @@ class Nights:
         self.usual = np.concatenate([np.asarray(view.usual) for view in rule.views])
         self.spread = np.concatenate([np.asarray(view.spread) for view in rule.views])
         self.channel = np.concatenate([np.asarray(view.order) for view in rule.views])
+        own = [np.full(len(view.order), view.kind == "x") for view in rule.views]
+        self.is_own = np.concatenate(own)
         self.rows = np.zeros((-(-rule.night // self.every), len(rule.channels)))
         self.count = np.zeros(1, np.int64)
         self.followed = Followed.at_rest(len(self.usual))
@@ -632,9 +652,14 @@ class Nights:
             if self.count[0] == self.night:
                 before, self.count[0] = self.asked(), 0
                 self.followed = next_night(self.followed, self._medians(look))
-                now = self.asked()
+                now, plant = self.asked(), tuple(self.together()[1].tolist())
                 asked += [
-                    Question(stop - 1, channel, now.get(channel, 0.0))
+                    Question(
+                        stop - 1,
+                        channel,
+                        now.get(channel, 0.0),
+                        plant if channel == PLANT_CHANGED else (),
+                    )
                     for channel in sorted({*before} ^ {*now})
                 ]
             first = stop
@@ -658,16 +683,50 @@ class Nights:
     def asked(self) -> dict[int, float]:
         """Return the channels that a person is asked about, and how far they are off.
 
-        Of the columns of a channel the one that lies off most counts.
+        Of the columns of a channel the one that lies off most counts. What moved
+        `together` is one question, of `PLANT_CHANGED`.
         """
-        off = self.followed.now - self.followed.accepted
-        columns = np.flatnonzero(self.followed.is_asked)
-        order = columns[np.argsort(np.abs(off[columns]), kind="stable")]
-        return {int(self.channel[k]): float(off[k]) for k in order}
+        window, _ = self.together()
+        off, order = self._by_size(self.followed.is_asked | window)
+        is_one = np.isin(self.channel, self.channel[window])
+        keys = np.where(is_one, PLANT_CHANGED, self.channel)
+        return {int(keys[k]): float(off[k]) for k in order}
+
+    def together(self) -> tuple[Bools, Ints]:
+        """Return the columns that jumped in a change of the plant, and which channels.
+
+        More than half of the channels jumped within `ASKS_AFTER` nights, and the first
+        of them is asked about. A tag that moves shows in what the others tell of
+        theirs, so only its own reading counts (view ``x``); of a rule without, what
+        lies at least half as far off as the largest. None: both are empty.
+        """
+        jumps, n_channels = self.followed.jumps, len(np.unique(self.channel))
+        size = np.abs(self.followed.off)
+        for first in np.unique(jumps[jumps >= ASKS_AFTER])[::-1]:
+            window = (jumps > first - ASKS_AFTER) & (jumps <= first)
+            moved = window & self.is_own
+            if not self.is_own.any():
+                moved = window & (size >= 0.5 * size[window].max())
+            _, order = self._by_size(moved)
+            channels = list(dict.fromkeys(self.channel[order[::-1]].tolist()))
+            if 2 * len(channels) > n_channels > 1:
+                return window, np.array(channels, np.int64)
+        return np.zeros(len(jumps), np.bool_), np.zeros(0, np.int64)
+
+    def _by_size(self, columns: Bools) -> tuple[Floats, Ints]:
+        """Return how far columns are off, and some of them, the largest last."""
+        off, places = self.followed.off, np.flatnonzero(columns)
+        return off, places[np.argsort(np.abs(off[places]), kind="stable")]
 
     def accept(self, channel: int) -> None:
-        """Take what is asked about a channel for normal; see `answered`."""
-        self.followed = answered(self.followed, self.channel == channel)
+        """Take what is asked about a channel for normal; see `answered`.
+
+        Of one that moved with the plant, as of `PLANT_CHANGED`, all of them.
+        """
+        _, plant = self.together()
+        is_plant = channel == PLANT_CHANGED or channel in plant
+        own = np.isin(self.channel, plant if is_plant else channel)
+        self.followed = answered(self.followed, own, is_plant=is_plant)
 
 
 # --- A rule, row by row ---------------------------------------------------------------
@@ -790,8 +849,7 @@ class RuleSteps:
             self.energies.append(EnergyTags(member, view) if has_tags else None)
             n_rows = n_units_of(member, view) + has_tags
             self.service.append(np.zeros((n_rows, 3), np.int64))
-        self.nights = Nights(rule) if rule.night and rule.views else None
-        self.restart()
+        self.begin_anew()
 
     def restart(self) -> None:
         """Forget all earlier rows, as after a break."""
@@ -802,6 +860,11 @@ class RuleSteps:
             state[:, :2] = 0
             state[state[:, 2] > 0, 2] = ENDED
         self.find_active()
+
+    def begin_anew(self) -> None:
+        """Forget what was followed as well, as after `LONG_GAP_S` without rows."""
+        self.restart()
+        self.nights = Nights(self.rule) if self.rule.night and self.rule.views else None
 
     def find_active(self) -> None:
         """Find the members of which a unit is in alarm or out of service."""
@@ -1321,15 +1384,21 @@ class Live(RuleSteps):
 
 
 def run(
-    rows: Any, breaks: Iterable[int] = (), score: Any = None, rule: Any = None
+    rows: Any,
+    breaks: Iterable[int] = (),
+    score: Any = None,
+    rule: Any = None,
+    anew: Iterable[int] = (),
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the largest member over its limit, and which rows are in alarm."""
     live = Live(rule)
     rows = np.asarray(rows, np.float64)
-    cuts = sorted({0, len(rows), *(int(row) for row in breaks)})
+    cuts, late = sorted({0, len(rows), *(int(row) for row in breaks)}), {*anew}
     trace, flags = [np.empty(0)], []
     for first, stop in pairwise(cuts):
         live.restart()
+        if first in late:
+            live.begin_anew()
         for at in range(first, stop, AT_ONCE):
             part = slice(at, min(at + AT_ONCE, stop))
             own = None if score is None else np.asarray(score)[part]
@@ -1360,7 +1429,7 @@ def alarms(
 
 
 def run_telemetry(
-    rows: Any, breaks: Iterable[int] = (), rule: Any = None
+    rows: Any, breaks: Iterable[int] = (), rule: Any = None, anew: Iterable[int] = ()
 ) -> tuple[Floats, npt.NDArray[np.bool_]]:
     """Return the largest member over its limit, and which rows are in alarm.
 
@@ -1372,7 +1441,9 @@ def run_telemetry(
     step_s = rule.step_s or 1.0
     residuals, place, cuts = residuals_of(rows, forecast_of(rule), step_s, breaks)
     trace, in_alarm = np.full(len(rows), np.nan), np.zeros(len(rows), np.bool_)
-    trace[place], in_alarm[place] = run(residuals, cuts, rule=rule)
+    # The first residual after each long gap.
+    late = np.searchsorted(place, np.fromiter(anew, np.int64)).tolist()
+    trace[place], in_alarm[place] = run(residuals, cuts, rule=rule, anew=late)
     return trace, in_alarm
 
 
@@ -1391,6 +1462,11 @@ def alarms_of_telemetry(
         What `read` returns.
     """
     return run_telemetry(rows, breaks, rule)[1]
+
+
+def long_gaps(time: Floats) -> Ints:
+    """Return the rows before which there are none for longer than `LONG_GAP_S`."""
+    return np.flatnonzero(np.diff(time) > LONG_GAP_S) + 1
 
 
 def seconds(cell: str) -> float:
@@ -1416,15 +1492,15 @@ def main(path: str, is_telemetry: bool = False) -> None:
     rows = np.array([[float(row[name] or "nan") for name in names] for row in table])
     score = [float(row["score"]) for row in table] if "score" in table[0] else None
     stamps = [row.get("time", str(k)) for k, row in enumerate(table)]
-    breaks = np.zeros(1, np.int64)
+    breaks = anew = np.zeros(0, np.int64)
     if "time" in table[0] and rule["step_s"]:
-        steps = np.diff([seconds(stamp) for stamp in stamps])
-        is_gap = (steps > GAP_FACTOR * rule["step_s"]) | (steps < 0)
-        breaks = np.flatnonzero(is_gap) + 1
+        time = np.array([seconds(stamp) for stamp in stamps])
+        is_gap = (np.diff(time) > GAP_FACTOR * rule["step_s"]) | (np.diff(time) < 0)
+        breaks, anew = np.flatnonzero(is_gap) + 1, long_gaps(time)
     if is_telemetry:
-        trace, in_alarm = run_telemetry(rows, breaks, rule)
+        trace, in_alarm = run_telemetry(rows, breaks, rule, anew)
     else:
-        trace, in_alarm = run(rows, breaks, score, rule)
+        trace, in_alarm = run(rows, breaks, score, rule, anew)
     edges = np.diff(np.concatenate([[0], in_alarm.astype(np.int8), [0]]))
     write = csv.writer(sys.stdout, lineterminator="\n").writerow
     write(("start", "end", "rows", "peak"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sightline.data.zones import stamp
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import RungName
-from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
+from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
@@ -274,8 +274,8 @@ KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     ),
     Kept.UNJUDGED: (
         "not judged",
-        "No attack-free rows were left to judge it on, or less than half of the time "
-        "was watched.",
+        "No attack-free rows were left to judge it on, less than half of the time was "
+        "watched, or a gap of more than 28 days ended it.",
     ),
 }
 
@@ -644,7 +644,7 @@ def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
         Kept.KEPT: "the promise was kept",
         Kept.BROKEN: "the promise was broken",
         Kept.UNUSED: "the budget was not used: the limit is higher than it must be",
-        Kept.UNJUDGED: "not judged, for less than half of the time was watched",
+        Kept.UNJUDGED: "not judged, for too little of the time was watched",
     }[row.kept or Kept.KEPT]
     if row.periods:
         words = periods_words(row.periods)
@@ -663,9 +663,11 @@ def kept_words(row: RuleOutcome, rates: Rates, budget: Budget | None) -> str:
 def periods_words(periods: Sequence[Period]) -> str:
     """Return how many of the promises for some periods were broken, or not used."""
     kept = [period.kept for period in periods]
-    days = max(round(periods[0].days), 1)
+    days = max(round(max(period.days for period in periods)), 1)
     each = "each watched day" if days == 1 else f"every {days} watched days"
     counts = [f"{kept.count(Kept.BROKEN) or 'none'} broken"]
+    if Kept.UNJUDGED in kept:
+        counts.append(f"{kept.count(Kept.UNJUDGED)} not judged")
     if Kept.UNUSED in kept:
         counts.append(f"{kept.count(Kept.UNUSED)} not used")
     return f"of {plural(len(kept), 'promise')}, renewed {each}, {', '.join(counts)}"
@@ -732,6 +734,12 @@ def period_table(
     def promised(period: Period) -> str:
         return f"{period.low:.0f} to {period.high:.0f}"
 
+    def became(period: Period) -> str:
+        if period.gap_s:
+            days = plural(round(period.gap_s / DAY_S), "day")
+            return f"ended: {days} without data"
+        return KEPT_WORDS[period.kept][0]
+
     columns: Columns[Period] = (
         Column("begins", "from", begins),
         Column("days", "watched\ndays", lambda p: f"{p.days:.1f}", "r"),
@@ -739,7 +747,7 @@ def period_table(
         Column("alarms", "came", lambda p: f"{p.alarms:.0f}", "r"),
         Column("most", "time in alarm\nat most", lambda p: share(p.most_share, 1), "r"),
         Column("share", "came", lambda p: share(p.share, 1), "r"),
-        Column("kept", "promise", lambda p: KEPT_WORDS[p.kept][0]),
+        Column("kept", "promise", became),
     )
     return RecordTable("Promises, one after the other", columns, periods)
 
@@ -751,8 +759,8 @@ def promise_words(promise: Promise) -> str:
     return (
         f"The next {days} should bring {low:.0f} to {high:.0f} alarms "
         f"(90%) and at most {share(promise.most_share(promise.days), 1)} of time in "
-        f"alarm. That would notice {promise.notices():.1f} times the "
-        f"budget within {days} in 9 of 10."
+        f"alarm. In 9 of 10 cases {promise.notices():.1f} times the budget would "
+        f"break it within {days}."
     )
 
 
