@@ -167,7 +167,8 @@ def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(e
     probe = replace(entry.evaluation.probe, over_alarming=True, attacks=attacks)
     loud = changed(entry, label="loud", rules=None, probe=probe, stream=named)
     named = replace(named, detector="calm")
-    calm = changed(entry, label="calm", rules=None, stream=named)
+    probe = replace(entry.evaluation.probe, over_alarming=False)
+    calm = changed(entry, label="calm", rules=None, probe=probe, stream=named)
     assert order(loud, calm) == ["calm", "loud"]
     assert headline([loud]).endswith("in alarm too often for an alarm to say much")
 

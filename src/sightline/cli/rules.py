@@ -26,6 +26,7 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
+    as_labelled,
     by_kind,
     csv_cell,
     names,
@@ -750,8 +751,12 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     ]
     if load.days:
         lines.append(
-            f"On {load.days:.1f} attack-free days: {plural(load.alarms, 'false alarm')}"
-            f" ({load.standing} because one stood), {share(load.share_of_time, 1)} of "
+            as_labelled(
+                f"On {load.days:.1f} attack-free days: "
+                f"{plural(load.alarms, 'false alarm')} ",
+                bool(use.n_attacks),
+            )
+            + f"({load.standing} because one stood), {share(load.share_of_time, 1)} of "
             f"time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:

@@ -283,8 +283,8 @@ def first_check(evaluation: Evaluation) -> str:
             so = ": it never stops for long, so its alarms say little."
         if not any(parts):
             parts = ["Check the alarm limit first."]
-        time = "attack-free time" if evaluation.stream.n_segments else "time"
-        where = f"of {time} ({rows})"
+        where = f"of attack-free time ({rows})"
+        where = text.as_labelled(where, evaluation.stream.is_labelled)
         parts.insert(0, f"{rule} is in alarm for {rate} {where}{so}")
     return " ".join(filter(None, parts)) or (
         "Evaluated without a diagnosis: evaluate again to learn what to check."
@@ -337,10 +337,9 @@ def cost_words(entry: Entry) -> str:
     words, rate = cost_of(entry.evaluation, entry.main_rule)
     load, _, rows = on_rows(entry.evaluation, entry.main_rule)
     count, _, rest = words.partition(" ")
-    is_labelled = entry.evaluation.stream.n_segments > 0
-    false, time = ("false ", "attack-free time") if is_labelled else ("", "time")
-    noun = "" if load is None else f" {false}alarm{'' if count == '1' else 's'}"
-    return f"{count}{noun} {rest}, {rate} of {time} ({rows})"
+    noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
+    words = f"{count}{noun} {rest}, {rate} of attack-free time ({rows})"
+    return text.as_labelled(words, entry.evaluation.stream.is_labelled)
 
 
 def others_catch(others: Sequence[Entry]) -> str:
@@ -431,10 +430,13 @@ def later_rows(entries: Sequence[Entry]) -> str:
     if not known:
         return ""
     days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
+    is_labelled = any(one.is_labelled for one in known)
+    counted = "Attacks caught and false alarms" if is_labelled else "Alarms"
+    days_words = text.as_labelled("attack-free days", is_labelled)
     return (
-        "Attacks caught and false alarms of all rules are counted on the same later "
-        f"rows, {' to '.join(sorted(days))} attack-free days that set no limit, where "
-        "a line does not say otherwise. Verdicts are of the whole test."
+        f"{counted} of all rules are counted on the same later rows, "
+        f"{' to '.join(sorted(days))} {days_words} that set no limit, where a line "
+        f"does not say otherwise.{' Verdicts are of the whole test.' * is_labelled}"
     )
 
 

@@ -567,11 +567,13 @@ def after_later_rows(
     is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
     why = "the plant has changed: set the limit again on newer attack-free rows"
     if not is_many:
-        why = "some alarms stand, as where the plant has not come back after an attack"
+        why = "some alarms stand"
+        if outcome.attacks.n_attacks:
+            why += ", as where the plant has not come back after an attack"
     return replace(
         choice,
         outcome=ChoiceOutcome.CONDITIONS,
-        sentence=f"{choice.sentence} But on later rows it costs more than twice the "
+        sentence=f"{choice.sentence} On later rows it costs more than twice the "
         f"budget, {load_words(load)}: {why}.",
     )
 

@@ -26,6 +26,7 @@ from sightline.metrics.alarm_load import (
 from sightline.rules.limits import MOST_SWING, Budget, Trace, set_limit
 from sightline.rules.promise import Kept, Period, Promise, as_a_whole
 from sightline.rules.rule import Rule, RuleRun
+from sightline.text import as_labelled
 
 # The rule in use that was given, as tables call it.
 IN_USE: Final = "in use"
@@ -586,7 +587,7 @@ class CommissioningFacts:
     @property
     def later_days(self) -> str:
         """The days that rules are judged on, in words."""
-        return "later attack-free days" if self.is_labelled else "later days"
+        return as_labelled("later attack-free days", self.is_labelled)
 
     @property
     def accepted(self) -> Budget:

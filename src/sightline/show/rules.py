@@ -424,14 +424,15 @@ def terminal_table(
             for outcome in (*e.rules.present, e.rules.row(e.rules.chosen))
         ],
         LEGEND,
-    )
+    ).as_labelled(any(e.stream.is_labelled for e in evaluations))
 
 
 def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
     columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
-    return RecordTable("Rules on later rows", columns, rules)
+    table = RecordTable("Rules on later rows", columns, rules)
+    return table.as_labelled(facts.is_labelled)
 
 
 def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -476,7 +477,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         columns,
         (*facts.present, *facts.table),
         style=role,
-    )
+    ).as_labelled(facts.is_labelled)
 
 
 MEMBERS: Columns["Member"] = (
@@ -556,7 +557,7 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
         ),
         (*facts.present, *facts.table),
         COST_LEGEND,
-    )
+    ).as_labelled(facts.is_labelled)
 
 
 def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -625,7 +626,7 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
             f"{share(before.load.share_of_time, 1)} of time"
         )
         after = (
-            f"after ({row.name}): {rates.of(row)} alarms, "
+            f"after ({row.name}): {rates.of(row)} {rates.unit}, "
             f"{share(row.load.share_of_time, 1)} of time"
         )
         if facts.n_attacks:
@@ -749,9 +750,9 @@ def promise_words(promise: Promise) -> str:
     low, high = promise.interval(promise.days)
     days = plural(round(promise.days), "watched day")
     return (
-        f"The next {days} should bring {low:.0f} to {high:.0f} alarms "
-        f"(90%) and at most {share(promise.most_share(promise.days), 1)} of time in "
-        f"alarm. That would notice {promise.notices():.1f} times the "
+        f"The next {days.removeprefix('1 ')} should bring {low:.0f} to {high:.0f} "
+        f"alarms (90%) and at most {share(promise.most_share(promise.days), 1)} of "
+        f"time in alarm. That would notice {promise.notices():.1f} times the "
         f"budget within {days} in 9 of 10."
     )
 
