@@ -763,8 +763,8 @@ def check_finite(given: Recordings) -> Iterator[Finding]:
             listed = [f"{tag} ({count:,})" for tag, count in counts.items()]
             yield finding(
                 "SL225",
-                f"{name}: {sum(counts.values()):,} cells are not finite numbers: "
-                f"{names(listed, _MOST_NAMES)}.",
+                f"{name}: {plural(sum(counts.values()), 'cell')} without a finite "
+                f"number: {names(listed, _MOST_NAMES)}.",
                 severity=None if given.is_published else Severity.WARNING,
                 table=name,
                 tags=sorted(counts, key=lambda tag: -counts[tag]),

@@ -76,8 +76,12 @@ def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
     if probe.over_alarming:
         yield (
             "Over-alarming: the p99 rule is in alarm for "
-            f"{share(probe.time_in_alarm, 1)} of {time} (whole test), so a single "
-            "alarm says little."
+            f"{share(probe.time_in_alarm, 1)} of {time} (whole test)"
+            + (
+                "."
+                if probe.attacks and probe.attacks.beats_chance
+                else ", so a single alarm says little."
+            )
         )
     if own is not None and own.over_alarming:
         yield (

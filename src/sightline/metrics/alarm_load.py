@@ -38,6 +38,8 @@ CHATTER: Final = 3
 MOST_WITHIN: Final = 60
 # A rule that is in alarm more often than this while nothing happens over-alarms.
 OVER_ALARMING_RATE: Final = 0.05
+# A count that chance reaches with this probability is no reason to boast.
+BY_CHANCE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -417,6 +419,12 @@ class AttackAlarms:
     which: tuple[str, ...] = ()
     p_value: float | None = None
     skill_interval: tuple[float, float] | None = None
+
+    @property
+    def beats_chance(self) -> bool:
+        """Whether more attacks are caught than chance would catch."""
+        p_value, skill = self.p_value, self.skill or 0.0
+        return p_value is not None and p_value <= BY_CHANCE and skill > 0
 
     @property
     def least_skill(self) -> float:

@@ -20,7 +20,7 @@ from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SWITCHES, Evaluation, Protocol
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.judge import METHOD
-from sightline.metrics.alarm_load import DAY_S
+from sightline.metrics.alarm_load import BY_CHANCE, DAY_S
 from sightline.report.entries import Entry
 from sightline.rules.choose import (
     PRESENT_WORDS,
@@ -42,6 +42,7 @@ from sightline.show.evaluations import (
     caught_chance,
     cost_of,
     on_rows,
+    over_alarms,
     rules_of,
 )
 from sightline.show.rules import GlanceRow
@@ -49,8 +50,6 @@ from sightline.show.table import TableCell
 
 # Detectors that a headline names.
 MAX_NAMES = 3
-# A count that chance reaches with this probability is no reason to boast.
-BY_CHANCE = 0.05
 EARLIER = (
     "These verdicts and counts were made by the rules of an earlier version, which "
     "judged many attacks differently. Evaluate the stream again to get the present "
@@ -261,7 +260,6 @@ def first_check(evaluation: Evaluation) -> str:
         made. Without any of these, and for results of an earlier version, what to do
         instead.
     """
-    alarms = evaluation.own_rule or evaluation.probe
     facts = evaluation.diagnosis
     if facts is not None and facts.method < METHOD:
         return "Evaluate the stream again: these verdicts are by earlier rules."
@@ -277,8 +275,9 @@ def first_check(evaluation: Evaluation) -> str:
     in_use = OWN if evaluation.own_rule else P99
     rate, rows = cost_of(evaluation, in_use)[1], on_rows(evaluation, in_use).rows
     is_standing = facts is not None and facts.is_standing
-    if is_standing or alarms.over_alarming:
-        so = ", so an alarm says little."
+    if is_standing or over_alarms(evaluation, in_use):
+        caught = on_rows(evaluation, in_use).attacks
+        so = "." if caught and caught.beats_chance else ", so an alarm says little."
         if is_standing:
             so = ": it never stops for long, so its alarms say little."
         if not any(parts):
@@ -483,8 +482,10 @@ def headline(entries: Sequence[Entry]) -> str:
     start = f"{best.label} catches {caught} of {of}{where} {by}{seeds}"
     if use.attacks.p_value is not None and use.attacks.p_value > BY_CHANCE:
         return f"{start}, no more than by chance"
-    if rules_of(best.evaluation)[rule].over_alarming:
-        return f"{start}, but is in alarm too often for an alarm to say much"
+    if over_alarms(best.evaluation, rule):
+        return (
+            f"{start}, but is in alarm for {cost_of(best.evaluation, rule)[1]} of time"
+        )
     most = max((most_caught[entry] for entry in others), default=None)
     if most is None or most > caught or caught == 0:
         return start
@@ -506,8 +507,7 @@ def _budget_headline(
     if is_over(chosen.load, facts):
         return f"{start}, which is over the budget"
     skill = chosen.attacks.least_skill
-    p_value = chosen.attacks.p_value
-    if (chosen.attacks.skill or 0.0) <= 0 or (p_value or 0.0) > BY_CHANCE:
+    if not chosen.attacks.beats_chance:
         return f"{start}, no more than by chance"
     rivals = [
         (row.attacks.least_skill, is_over(row.load, other))

@@ -16,7 +16,13 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import leading_channels
-from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
+from sightline.metrics.alarm_load import (
+    BY_CHANCE,
+    DAY_S,
+    AlarmLoad,
+    AlarmMetrics,
+    AttackAlarms,
+)
 from sightline.rules.judging import (
     IN_USE,
     ChoiceOutcome,
@@ -78,8 +84,6 @@ ROWS_BEFORE: Final = 90
 SIGHT_RANGE: Final = 100.0
 # A rule in use costs too much at so many budgets.
 MOST_COST: Final = 2.0
-# What a rule catches is chance above this p-value.
-BY_CHANCE: Final = 0.05
 # Attacks that are named before the rest is counted.
 MOST_NAMED: Final = 8
 PRESENT_WORDS = {
@@ -633,15 +637,15 @@ def choose_set(
         )
     elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
         action = SetAction.REPLACE
-        why = f"it makes {load_words(present.load)}, more than {MOST_COST:.0f} budgets"
+        why = _why_too_much(present.load, budget)
         if is_chance:
-            why = f"it catches no more than chance, {caught_words(present.attacks)}"
+            why = f"catches no more than chance, {caught_words(present.attacks)}"
         sentence = (
             f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
-            f"replace {words} by {name} all the same, for {why}."
+            f"replace {words} by {name} all the same, for {words} {why}."
         )
     else:
-        why = _why_kept(chosen, lost, gained, together)
+        why = _why_kept(chosen, lost, gained, together, budget)
         sentence = f"Keep {words} rather than {name}: {why}."
     if steps is not None and not 1 / MOVES <= ratio <= MOVES:
         sentence += (
@@ -659,17 +663,26 @@ def _is_chance(outcome: RuleOutcome) -> bool:
     return p_value is not None and p_value > BY_CHANCE
 
 
+def _why_too_much(load: AlarmLoad, budget: Budget) -> str:
+    """Return which part of a budget a load exceeds, for one that is far over."""
+    if (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
+        return f"makes {load_words(load)}, more than twice {budget.per_day:g} a day"
+    part = f"is in alarm for {share(load.share_of_time, 1)} of time"
+    return f"{part}, more than twice {share(budget.share)}"
+
+
 def _why_kept(
     chosen: RuleOutcome,
     lost: Sequence[str],
     gained: Sequence[str],
     together: AlarmLoad,
+    budget: Budget,
 ) -> str:
     """Return why the rule in use is kept."""
     if lost and gained:
         return (
-            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
-            f"together make {load_words(together)}, more than {MOST_COST:.0f} budgets"
+            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and the "
+            f"two together {_why_too_much(together, budget)}"
         )
     if lost:
         return f"it would lose {_attacks(lost)} and gain nothing"

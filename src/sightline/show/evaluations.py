@@ -25,7 +25,12 @@ from sightline.figures import FIGURES, Figure
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.ladder import STANDING
 from sightline.judgement.verdicts import Count, RungName
-from sightline.metrics.alarm_load import AlarmLoad, AlarmMetrics, AttackAlarms
+from sightline.metrics.alarm_load import (
+    OVER_ALARMING_RATE,
+    AlarmLoad,
+    AlarmMetrics,
+    AttackAlarms,
+)
 from sightline.metrics.measures import Compactness, Drift
 from sightline.metrics.ranking import Rank
 from sightline.metrics.windows import Windows
@@ -361,6 +366,14 @@ def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
                 return RuleOnRows(row.load, row.attacks, LATER_ROWS)
     alarms = rules_of(evaluation)[rule]
     return RuleOnRows(alarms.load, alarms.attacks, WHOLE_TEST)
+
+
+def over_alarms(evaluation: Evaluation, rule: RungName) -> bool:
+    """Return whether a rule is in alarm too often, on the rows that are shown."""
+    load = on_rows(evaluation, rule).load
+    if load is None:
+        return rules_of(evaluation)[rule].over_alarming
+    return load.share_of_time > OVER_ALARMING_RATE
 
 
 def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:

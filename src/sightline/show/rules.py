@@ -25,6 +25,7 @@ from sightline.show.evaluations import (
     cost_of,
     name_of,
     on_rows,
+    over_alarms,
     rules_of,
 )
 from sightline.show.table import (
@@ -178,7 +179,7 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
         alarms = rules_of(record.evaluation)[record.rule]
         load = on_rows(record.evaluation, record.rule).load
         words, rate = cost_of(record.evaluation, record.rule)
-        if alarms.over_alarming:
+        if over_alarms(record.evaluation, record.rule):
             warning = "over-alarming"
             # In results of earlier versions an alarm that never stops touches an attack
             # each time, so it counts as no false alarm although it lasts all the time.
