@@ -790,7 +790,7 @@ def repair_sentence(name: str, repair: Repair) -> str:
     rule = repair.after
     return (
         f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
-        f"{load_words(rule.load)} on later rows and catches "
+        f"{load_words(rule.load)} on judged rows and catches "
         f"{caught_words(rule.attacks)}."
     )
 

@@ -256,7 +256,7 @@ def commissioning_view(value: Commissioning) -> NotebookView:
                 f"{facts.days:.2g} days of "
                 f"{as_labelled('attack-free rows', facts.is_labelled)}",
             ),
-            ("judged on", f"{facts.judged_days:.2g} later days"),
+            ("judged on", f"{facts.judged_days:.2g} {facts.later_days}"),
         ],
         [rules.notebook_table(facts)],
         [advice(facts), *facts.notes],

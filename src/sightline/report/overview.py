@@ -196,7 +196,8 @@ def advised(entry: Entry) -> Advised:
         )
     later = ""
     if facts.n_attacks:
-        later = f" and {text.plural(facts.n_attacks, 'later attack')}"
+        word = "later attack" if facts.split else "attack"
+        later = f" and {text.plural(facts.n_attacks, word)}"
     return Advised(
         heading=heading,
         text=rule_advice(evaluation),
@@ -430,12 +431,15 @@ def later_rows(entries: Sequence[Entry]) -> str:
         return ""
     days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
     is_labelled = any(one.is_labelled for one in known)
+    is_later = all(one.split for one in known)
     counted = "Attacks caught and false alarms" if is_labelled else "Alarms"
     days_words = text.as_labelled("attack-free days", is_labelled)
     return (
-        f"{counted} of all rules are counted on the same later rows, "
-        f"{' to '.join(sorted(days))} {days_words} that set no limit, where a line "
-        f"does not say otherwise.{' Verdicts are of the whole test.' * is_labelled}"
+        f"{counted} of all rules are counted on the same {'later ' * is_later}rows, "
+        f"{' to '.join(sorted(days))} {days_words}{' that set no limit' * is_later}, "
+        f"where a line does not say otherwise."
+        + " Verdicts are of the whole test."
+        * is_labelled
     )
 
 

@@ -577,7 +577,7 @@ def after_later_rows(
     return replace(
         choice,
         outcome=ChoiceOutcome.CONDITIONS,
-        sentence=f"{choice.sentence} On later rows it costs more than twice the "
+        sentence=f"{choice.sentence} On judged rows it costs more than twice the "
         f"budget, {load_words(load)}: {why}.",
     )
 

@@ -586,8 +586,9 @@ class CommissioningFacts:
 
     @property
     def later_days(self) -> str:
-        """The days that rules are judged on, in words."""
-        return as_labelled("later attack-free days", self.is_labelled)
+        """The days that rules are judged on, in words: without a split, all of them."""
+        words = f"{'later ' * (self.split > 0)}attack-free days"
+        return as_labelled(words, self.is_labelled)
 
     @property
     def accepted(self) -> Budget:

@@ -355,7 +355,8 @@ class RuleOnRows(NamedTuple):
 def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
     """Return what a rule in use did, as first screens show it.
 
-    Where rules were made for a budget, all rules are compared on the later rows; else,
+    Where rules were made for a budget, all rules are compared on the later rows (on the
+    whole test if limits were set on other rows or parts of the record); else,
     or if all attacks lie before these, on the whole test.
     """
     facts = evaluation.rules
@@ -363,7 +364,8 @@ def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
         for row in facts.present:
             is_usable = facts.n_attacks or not evaluation.stream.n_segments
             if row.name == RULE_WORDS[rule] and is_usable:
-                return RuleOnRows(row.load, row.attacks, LATER_ROWS)
+                rows = LATER_ROWS if facts.split else WHOLE_TEST
+                return RuleOnRows(row.load, row.attacks, rows)
     alarms = rules_of(evaluation)[rule]
     return RuleOnRows(alarms.load, alarms.attacks, WHOLE_TEST)
 

@@ -21,6 +21,7 @@ from sightline.rules.promise import Kept, Period, Promise
 from sightline.show.evaluations import (
     LATER_ROWS,
     RULE_WORDS,
+    WHOLE_TEST,
     caught_chance,
     cost_of,
     name_of,
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
     from sightline.rules.rule import Member
 
 LEGEND = """\
-Limits are set on the first part of the test; these are rows after it. Alarms:
-a standing one is counted for each hour. Caught: an alarm starts in the attack, or
+Limits are set on other rows than those on which rules are judged. Alarms: a standing
+one is counted for each hour. Caught: an alarm starts in the attack, or
 rises again by another tag; p: probability that chance catches as many or more.
 """
 
@@ -197,7 +198,8 @@ def _glance_rule(record: GlanceRecord) -> TableCell:
     if isinstance(record, RuleInUse):
         rows = on_rows(record.evaluation, record.rule).rows
         return TableCell(f"{RULE_WORDS[record.rule]} rule,\non the {rows}")
-    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {LATER_ROWS}"
+    rows = LATER_ROWS if record.split else WHOLE_TEST
+    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {rows}"
     return TableCell(text, term="budget-rule")
 
 
@@ -415,8 +417,10 @@ def terminal_table(
     budgets = dict.fromkeys(str(e.rules.budget) for e in evaluations if e.rules)
     stream: Column[tuple[str, RuleOutcome]]
     stream = Column("stream", "stream", lambda r: r[0], min_width=8)
+    is_later = all(e.rules.split for e in evaluations if e.rules)
+    rows = LATER_ROWS if is_later else "judged rows"
     return RecordTable(
-        f"Alarm rules for a budget of {names(list(budgets))}, on later rows",
+        f"Alarm rules for a budget of {names(list(budgets))}, on {rows}",
         (stream, *(column.over(itemgetter(1)) for column in pick(RULES, *TERMINAL))),
         [
             (name_of(e), outcome)
@@ -432,7 +436,7 @@ def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
     columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
-    table = RecordTable("Rules on later rows", columns, rules)
+    table = RecordTable("Rules on judged rows", columns, rules)
     return table.as_labelled(facts.is_labelled)
 
 
@@ -541,7 +545,7 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
     """Return what every rule promised, and what came true on later rows."""
     return RecordTable(
         f"Alarm rules for {facts.budget}: made on {facts.days:.1f} attack-free days, "
-        f"judged on {facts.judged_days:.1f} later ones with "
+        f"judged on {facts.judged_days:.1f} {facts.later_days} with "
         f"{plural(facts.n_attacks, 'attack')}",
         (
             _name_column(facts),
