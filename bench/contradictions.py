@@ -50,6 +50,10 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         stated = float(text.split("at best ")[1].split("%")[0].lstrip("<")) / 100
         if stated < most - 0.006:
             found.append(f"{verdict}: at best {stated} beside a rung of {most:.2f}")
+        rare = float((text + "above 100%").split("above ")[1].split("%")[0].lstrip("<"))
+        is_explained = segment.ladder_p_value is None or "together" in text
+        if stated - rare / 100 >= COVERED and not is_explained:
+            found.append(f"{verdict}: {stated} is shown by no repair, and is rare")
     repair = {
         "threshold": "evidence",
         "drift": "reference",

@@ -32,6 +32,7 @@ from sightline.judgement.event_test import (
 )
 from sightline.judgement.ladder import (
     LADDER,
+    LADDER_LEVEL,
     UNDECIDED,
     UNSURE,
     Judgement,
@@ -67,6 +68,7 @@ from sightline.text import duration, mean_count, names, number, p_value, share
 
 # More channels than this are counted, not listed.
 MOST_NAMES: Final = 5
+MOST_ATTACKS: Final = 12
 _RULES: Final = {
     RungName.OWN_RULE: "Your own rule",
     RungName.PROBE: "The p99 rule",
@@ -722,6 +724,10 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         for name in _ROW_RUNGS
         if name in ladder and ladder[name].visible
     ]
+    # A single rung may stand out where so many are looked at.
+    whole, together = diagnosis.ladder_p_value, ""
+    if whole is not None and whole > LADDER_LEVEL:
+        together = f"; of all repairs together {p_value(whole)}"
     return words | {
         **rungs,
         "rule": rungs[present],
@@ -731,7 +737,7 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         "rows_finding": rows[0] if rows else "",
         "best_finding": f"at best {share(best.coverage)} of it lies beyond a limit; "
         f"attack-free stretches: {share(best.calm)}, one in {round(1 / (1 - RARE))} "
-        f"above {share(best.limit)}",
+        f"above {share(best.limit)}{together}",
         "telemetry_finding": telemetry_finding(diagnosis.telemetry),
     }
 
@@ -796,4 +802,4 @@ def repair_sentence(name: str, repair: Repair) -> str:
 
 
 def _attacks(ids: Sequence[str]) -> str:
-    return f"attack{'' if len(ids) == 1 else 's'} {names(ids)}"
+    return f"attack{'' if len(ids) == 1 else 's'} {names(ids, MOST_ATTACKS)}"
