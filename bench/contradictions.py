@@ -4,6 +4,7 @@ Used by `verdict_accuracy.py` and by the tests. The figures are those of the res
 word of `sightline.judgement` is used to check another.
 """
 
+from sightline.judgement.ladder import LADDER_LEVEL
 from sightline.judgement.verdicts import SegmentDiagnosis
 
 # A rule that covers so much of an attack has not missed it.
@@ -51,7 +52,8 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         if stated < most - 0.006:
             found.append(f"{verdict}: at best {stated} beside a rung of {most:.2f}")
         rare = float((text + "above 100%").split("above ")[1].split("%")[0].lstrip("<"))
-        is_explained = segment.ladder_p_value is None or "together" in text
+        by_chance = (segment.ladder_p_value or 0.0) > LADDER_LEVEL
+        is_explained = "together" in text or not by_chance
         if stated - rare / 100 >= COVERED and not is_explained:
             found.append(f"{verdict}: {stated} is shown by no repair, and is rare")
     repair = {
