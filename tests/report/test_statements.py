@@ -37,7 +37,7 @@ from sightline.report.overview import (
     headline_chance,
 )
 from sightline.report.page import render
-from sightline.rules.choose import advice
+from sightline.rules.choose import advice, is_over
 from sightline.rules.judging import ChoiceOutcome
 from sightline.rules.promise import Kept
 from sightline.show.evaluations import on_rows, rules_of
@@ -205,6 +205,11 @@ def disagreements(evaluation: Evaluation) -> list[str]:
     if in_use and in_use.beats_chance:
         if ", so an alarm says little" in first_check(evaluation):
             wrong.append("alarms that say little, and catch more than chance")
+    for row in facts.table if facts else ():
+        part, most = round(100 * row.load.share_of_time, 1), 100 * facts.accepted.share
+        is_many = (row.load.alarms_per_day or 0) > facts.accepted.per_day
+        if is_over(row.load, facts) and not is_many and part <= most:
+            wrong.append(f"{part}% of time is over a budget of {most}%")
     every = " ".join([*texts, page])
     for words in ("finds nothing", "lies in test where", "no rule can find it"):
         if words in every and any(a.caught for a in known.values()):

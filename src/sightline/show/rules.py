@@ -13,7 +13,7 @@ from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
-from sightline.rules.choose import count_words, is_far_over, is_over
+from sightline.rules.choose import MOST_COST, count_words, is_far_over, is_over
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
@@ -680,7 +680,7 @@ def periods_words(periods: Sequence[Period]) -> str:
 def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
     """Return a sentence if time in alarm is more than twice the budget's share."""
     part = row.load.share_of_time
-    if budget is None or part <= 2 * budget.share:
+    if budget is None or round(part, 3) <= MOST_COST * budget.share:
         return ""
     return (
         f"It was in alarm for {share(part, 1)} of the time, more than twice the "
