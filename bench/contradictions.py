@@ -39,6 +39,7 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         or bool(segment.untried),
         "it peaks at": _peak(text, ladder) > 1.06,
         "one moment of": not shows("moment"),
+        "does not count as caught": bool(segment.caught),
         "the energy stands out": not shows("evidence"),
         "could not be tried": not segment.untried,
     }
@@ -47,6 +48,9 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         for clause, is_wrong in checks.items()
         if clause in text and is_wrong
     ]
+    if verdict == "detected" and segment.caught is False:
+        if "does not count as caught" not in text:
+            found.append("detected, and not caught, without a word")
     if "at best" in text:
         stated = float(text.split("at best ")[1].split("%")[0].lstrip("<")) / 100
         if stated < most - 0.006:

@@ -660,6 +660,8 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
     flags = diagnosis.flags or ()
     if diagnosis.confidence is not None and diagnosis.confidence < UNSURE:
         text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
+    if verdict is Verdict.DETECTED and diagnosis.caught is False:
+        text += " It does not count as caught: the alarm did not start in it."
     others = list(diagnosis.contributing or ())
     if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
