@@ -332,7 +332,7 @@ def in_set(before, after, together=8.0):
         (("AB", 5), ("AB", 6), 9, "keep", "catch the same and save nothing"),
         (("AB", 5), ("BCD", 4), 9, "add", "lose attack A, and it gains attacks C and"),
         (("A", 5), ("AB", 13), 11, "add", "it gains attack B; both together catch 2"),
-        (("AB", 5), ("BC", 5), 13, "keep", "lose attack A and gain attack C, and the"),
+        (("AB", 5), ("BC", 5), 13, "keep", "lose attack A and gain attack C, and bo"),
         (("AB", 5), ("B", 2), 6, "keep", "would lose attack A and gain nothing"),
         (("AB", 5), ("ABC", 13), 14, "keep", "to gain attack C it makes 13 alarms"),
         (
@@ -344,7 +344,13 @@ def in_set(before, after, together=8.0):
         ),
         (("ABC", 80, 0.2), ("BD", 5, 0.06), 81, "replace", "more than twice 6 a day."),
         # 5 alarms a day are within 6 a day: the time is too much.
-        (("ABC", 5, 0.2), ("B", 4, 0.01), 9, "replace", "20.0% of time, more than twi"),
+        (
+            ("ABC", 5, 0.2),
+            ("B", 4, 0.01),
+            9,
+            "replace",
+            "(20.0% of time), more than twice 1% of",
+        ),
         (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
         (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
     ],

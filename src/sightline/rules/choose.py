@@ -640,7 +640,7 @@ def choose_set(
         )
     elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
         action = SetAction.REPLACE
-        why = _why_too_much(present.load, budget)
+        why = f"makes {_too_much(present.load, budget)}"
         if is_chance:
             why = f"catches no more than chance, {caught_words(present.attacks)}"
         sentence = (
@@ -666,12 +666,12 @@ def _is_chance(outcome: RuleOutcome) -> bool:
     return p_value is not None and p_value > BY_CHANCE
 
 
-def _why_too_much(load: AlarmLoad, budget: Budget) -> str:
-    """Return which part of a budget a load exceeds, for one that is far over."""
+def _too_much(load: AlarmLoad, budget: Budget) -> str:
+    """Return a load that is far over a budget, and which part of the budget."""
+    part = f"{share(budget.share)} of time"
     if (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
-        return f"makes {load_words(load)}, more than twice {budget.per_day:g} a day"
-    part = f"is in alarm for {share(load.share_of_time, 1)} of time"
-    return f"{part}, more than twice {share(budget.share)}"
+        part = f"{budget.per_day:.3g} a day"
+    return f"{load_words(load)}, more than twice {part}"
 
 
 def _why_kept(
@@ -684,8 +684,8 @@ def _why_kept(
     """Return why the rule in use is kept."""
     if lost and gained:
         return (
-            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and the "
-            f"two together {_why_too_much(together, budget)}"
+            f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
+            f"together make {_too_much(together, budget)}"
         )
     if lost:
         return f"it would lose {_attacks(lost)} and gain nothing"
