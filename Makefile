@@ -4,7 +4,7 @@ BIN := .venv/bin
 # Two test processes on two cores; more threads would only be in each other's way.
 export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-all test-browser check check-versions docs fuzz bench notebook clean
+.PHONY: demo pictures test test-all test-browser check check-versions docs fuzz bench notebook clean
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,12 @@ export OPENBLAS_NUM_THREADS := 1
 
 demo: .venv/ready  ## five detectors and two baselines on a simulated plant: minutes
 	$(BIN)/sightline demo --out build/demo
+
+pictures: demo  ## the pictures of README and docs; needs chromium
+	chromium --headless --no-sandbox --hide-scrollbars --window-size=1400,840 \
+		--virtual-time-budget=8000 --screenshot=docs/images/report.png \
+		"file://$(CURDIR)/build/demo/report.html"
+	$(BIN)/python bench/twin_pictures.py
 
 # The tests of a file share what takes long to make, so they go to one process.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder

@@ -4,6 +4,7 @@ Used by `verdict_accuracy.py` and by the tests. The figures are those of the res
 word of `sightline.judgement` is used to check another.
 """
 
+from sightline.judgement.ladder import LADDER_LEVEL
 from sightline.judgement.verdicts import SegmentDiagnosis
 
 # A rule that covers so much of an attack has not missed it.
@@ -38,6 +39,7 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         or bool(segment.untried),
         "it peaks at": _peak(text, ladder) > 1.06,
         "one moment of": not shows("moment"),
+        "does not count as caught": bool(segment.caught),
         "the energy stands out": not shows("evidence"),
         "could not be tried": not segment.untried,
     }
@@ -46,10 +48,18 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         for clause, is_wrong in checks.items()
         if clause in text and is_wrong
     ]
+    if verdict == "detected" and segment.caught is False:
+        if "does not count as caught" not in text:
+            found.append("detected, and not caught, without a word")
     if "at best" in text:
         stated = float(text.split("at best ")[1].split("%")[0].lstrip("<")) / 100
         if stated < most - 0.006:
             found.append(f"{verdict}: at best {stated} beside a rung of {most:.2f}")
+        rare = float((text + "above 100%").split("above ")[1].split("%")[0].lstrip("<"))
+        by_chance = (segment.ladder_p_value or 0.0) > LADDER_LEVEL
+        is_explained = "together" in text or not by_chance
+        if stated - rare / 100 >= COVERED and not is_explained:
+            found.append(f"{verdict}: {stated} is shown by no repair, and is rare")
     repair = {
         "threshold": "evidence",
         "drift": "reference",

@@ -7,6 +7,7 @@ tests are left out, a test draws a third of its examples.
 
 import os
 from itertools import count
+from unittest.mock import patch
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -47,11 +48,16 @@ def _index_of_copies(_indexes, monkeypatch):
 
 
 @pytest.fixture
-def unrendered(monkeypatch):
-    """Write figures for print without drawing them, which takes seconds."""
+def unrendered():
+    """Write figures for print without drawing them, which takes seconds.
+
+    Not by monkeypatch, which undoes last what `quick_studies` changed before it: the
+    stand-in then stayed for all later tests of the process.
+    """
     from study_plans import unrendered
 
-    monkeypatch.setattr("sightline.report.print_figures.rendered", unrendered)
+    with patch("sightline.report.print_figures.rendered", unrendered):
+        yield
 
 
 @pytest.fixture

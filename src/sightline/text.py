@@ -169,6 +169,28 @@ def row_span(rows: float | None, step_s: float | None) -> str:
     return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
 
 
+def as_labelled(words: str, is_labelled: bool) -> str:
+    """Return our words about alarms, without "false" where nobody labelled a row.
+
+    Whether an alarm is false is not known there, nor which time is attack-free. For
+    words of ours alone: a user's name may hold the same words.
+
+    Examples
+    --------
+    >>> as_labelled("2 false alarms a day, 1% of attack-free time", False)
+    '2 alarms a day, 1% of time'
+    """
+    if is_labelled:
+        return words
+    # A hyphen stands also in keys, such as "false-alarms".
+    of_alarms = r"(?:[ \n]|-(?=alarm r))a"
+    words = re.sub(f"\\bfalse{of_alarms}", "a", words)
+    words = re.sub(f"\\bFalse{of_alarms}", "A", words)
+    words = words.replace("in attack-free time,", "at any time,")
+    free = r"attack-free(?: |(\n))(?=days|rows|test|time in alarm)"
+    return re.sub(rf"\b{free}|(?:^|(?<=of ))attack-free (?=time)", r"\1", words)
+
+
 def plural(count: int, word: str) -> str:
     """Return a count with its noun, which takes an s unless the count is one.
 

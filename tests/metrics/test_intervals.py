@@ -52,6 +52,13 @@ def test_one_more_attack_weighs_what_an_attack_weighs_on_average():
     assert ends.high[0] == pytest.approx((0.25 * 0.4 + 2.25 * 0.9 + 2 * s) / whole)
 
 
+def test_an_unseen_attack_may_rank_anywhere_among_attack_free_windows():
+    gamma = np.array([[2.0, 1.0, 3.0], [2.0, 1.0, 3.0]])
+    values, weight = np.array([[0.8, 0.9]]), np.array([0.5, 0.5])
+    ends = one_more_attack(values, weight, gamma, np.array([0.0, 1.0]))
+    assert ends.low == pytest.approx([(0.4 + 1.35) / 3, (0.4 + 1.35 + 1) / 3])
+
+
 def test_a_figure_below_unseen_has_its_lowest_attack_once_more():
     gamma = np.array([[1.0, 1.0, 1.0]])
     ends = one_more_attack(np.array([[0.1, 0.5]]), np.array([0.5, 0.5]), gamma, 0.5)

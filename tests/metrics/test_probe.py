@@ -67,6 +67,14 @@ def test_hits_count_segments_cut_at_breaks():
     assert judged(".##.....", "####....", np.array([0, 2])).hits == 2
 
 
+def test_over_alarming_is_decided_on_attack_free_rows():
+    alarms = np.array([True] * 10 + [False] * 90)
+    free = np.array([False] * 10 + [True] * 90)
+    labels = np.zeros(100, np.int8)
+    assert judge_alarms(alarms, labels, []).over_alarming
+    assert not judge_alarms(alarms, labels, [], is_attack_free=free).over_alarming
+
+
 @pytest.mark.parametrize(("n_false", "over"), [(5, False), (6, True)])
 def test_over_alarming_begins_above_one_step_in_twenty(n_false, over):
     alarms = "#" * n_false + "." * (100 - n_false)

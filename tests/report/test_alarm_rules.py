@@ -164,12 +164,16 @@ def test_without_rules_an_over_alarming_detector_comes_last_and_is_not_praised(e
     entry = entry_of(entries, PLAIN)
     named = replace(entry.evaluation.stream, detector="loud")
     attacks = replace(entry.evaluation.probe.attacks, p_value=0.001)
-    probe = replace(entry.evaluation.probe, over_alarming=True, attacks=attacks)
+    often, seldom = (
+        replace(entry.evaluation.probe.load, share_of_time=part) for part in (0.2, 0.01)
+    )
+    probe = replace(entry.evaluation.probe, load=often, attacks=attacks)
     loud = changed(entry, label="loud", rules=None, probe=probe, stream=named)
     named = replace(named, detector="calm")
-    calm = changed(entry, label="calm", rules=None, stream=named)
+    probe = replace(entry.evaluation.probe, load=seldom)
+    calm = changed(entry, label="calm", rules=None, probe=probe, stream=named)
     assert order(loud, calm) == ["calm", "loud"]
-    assert headline([loud]).endswith("in alarm too often for an alarm to say much")
+    assert headline([loud]).endswith("but is in alarm for 20.0% of time")
 
 
 # What a better rule would do

@@ -113,7 +113,8 @@ def finding(entry, label, *, own=None, p99=0):
 
     def rule(n):
         attacks = replace(probe.attacks, caught=n, p_value=0.001)
-        return replace(probe, attacks=attacks, over_alarming=False)
+        load = replace(probe.load, share_of_time=0.01)
+        return replace(probe, attacks=attacks, load=load, over_alarming=False)
 
     own_rule = None if own is None else rule(own)
     return changed(entry, label=label, probe=rule(p99), own_rule=own_rule, rules=None)

@@ -66,7 +66,7 @@ def test_a_rule_that_costs_too_much_on_later_rows_has_a_condition(entries):
     row = facts.row(facts.chosen)
     found = after_later_rows(taken, row, facts.accepted)
     assert found.outcome is ChoiceOutcome.CONDITIONS
-    assert found.sentence.startswith("Take it. But on later rows it costs more than")
+    assert found.sentence.startswith("Take it. On judged rows it costs more than")
 
 
 def test_without_a_rule_it_says_why(entries):

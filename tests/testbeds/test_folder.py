@@ -688,7 +688,7 @@ def test_what_is_wrong_with_a_plant_is_told(tmp_path):
     )
     assert wrong[1] == "100 time stamps of train occur in test too."
     assert wrong[2:] == [
-        f"{name}: in 10 cells is no finite number: LIT101 (10)."
+        f"{name}: 10 cells without a finite number: LIT101 (10)."
         for name in ("train", "test")
     ]
 

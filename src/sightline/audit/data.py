@@ -765,7 +765,7 @@ def check_finite(given: Recordings) -> Iterator[Finding]:
             listed = [f"{tag} ({count:,})" for tag, count in counts.items()]
             yield finding(
                 "SL225",
-                f"{name}: in {plural(sum(counts.values()), 'cell')} is no finite "
+                f"{name}: {plural(sum(counts.values()), 'cell')} without a finite "
                 f"number: {names(listed, _MOST_NAMES)}.",
                 severity=None if given.is_published else Severity.WARNING,
                 table=name,

@@ -21,7 +21,7 @@ from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Rows, gather_rows, parts_of, read_on_grid
 from sightline.data.segments import run_bounds
 from sightline.energy.attack_free import slop_rows
-from sightline.text import duration, names, plural, share
+from sightline.text import as_labelled, duration, names, plural, share
 
 if TYPE_CHECKING:
     from sightline.evaluation.result import StreamMeasures
@@ -613,8 +613,9 @@ def check_standing(linted: Linted) -> Iterator[Finding]:
         yield finding(
             "SL108",
             f"The {rule} rule is in alarm for {share(alarms.time_in_alarm, 1)} of "
-            f"{'attack-free ' if linted.measures.stream.n_segments else ''}time (whole "
-            "test).",
+            + as_labelled(
+                "attack-free time (whole test).", linted.measures.stream.is_labelled
+            ),
             remedy="Raise the limit, or learn from a later time.",
         )
 

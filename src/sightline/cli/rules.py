@@ -26,6 +26,7 @@ from sightline.errors import FileError, StreamError, naming
 from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.text import (
     UNKNOWN,
+    as_labelled,
     by_kind,
     csv_cell,
     names,
@@ -758,13 +759,12 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
     ]
     if load.days:
         lines.append(
-            # Without labels nobody knows which alarms are false.
-            f"On {load.days:.1f} attack-free days: {plural(load.alarms, 'false alarm')}"
-            if use.n_attacks
-            else f"In {load.days:.1f} watched days: {plural(load.alarms, 'alarm')}"
-        )
-        lines[-1] += (
-            f" ({load.standing:,} because one stood), {share(load.share_of_time, 1)} of "
+            as_labelled(
+                f"On {load.days:.1f} attack-free days: "
+                f"{plural(load.alarms, 'false alarm')} ",
+                bool(use.n_attacks),
+            )
+            + f"({load.standing:,} because one stood), {share(load.share_of_time, 1)} of "
             f"time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:

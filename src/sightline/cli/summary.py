@@ -54,7 +54,9 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         For a `rich` console, at most 80 columns wide; ends with the errors and
         warnings of the protocol, how many the data's audit has, and all notices.
     """
-    parts = with_legend(RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND))
+    table = RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND)
+    is_labelled = any(e.stream.is_labelled for e in evaluations)
+    parts = with_legend(table.as_labelled(is_labelled))
     if caught := with_legend(caught_table(evaluations)):
         standing = [
             Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")

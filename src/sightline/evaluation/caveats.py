@@ -13,7 +13,7 @@ from sightline.evaluation.result import (
 from sightline.figures import FIGURES, Figure, FigureStyle
 from sightline.metrics import intervals
 from sightline.metrics.chance import FLOOR_SHARE
-from sightline.text import names, share
+from sightline.text import as_labelled, names, share
 
 # More channels than this are counted, not listed.
 MOST_NAMES = 6
@@ -72,12 +72,16 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
 def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
     """Yield remarks on rules in alarm too often, and on what the drift is and costs."""
     probe, own = measures.probe, measures.own_rule
-    time = "attack-free time" if measures.stream.n_segments else "time"
+    time = as_labelled("attack-free time", measures.stream.is_labelled)
     if probe.over_alarming:
         yield (
             "Over-alarming: the p99 rule is in alarm for "
-            f"{share(probe.time_in_alarm, 1)} of {time} (whole test), so a single "
-            "alarm says little."
+            f"{share(probe.time_in_alarm, 1)} of {time} (whole test)"
+            + (
+                "."
+                if probe.attacks and probe.attacks.beats_chance
+                else ", so a single alarm says little."
+            )
         )
     if own is not None and own.over_alarming:
         yield (

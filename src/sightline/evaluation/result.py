@@ -142,6 +142,11 @@ class StreamFacts:
     step_s: float | None
     timezone: str | None = None
 
+    @property
+    def is_labelled(self) -> bool:
+        """Whether there is an attack: else no alarm is known to be false."""
+        return self.n_segments > 0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReferenceFacts:

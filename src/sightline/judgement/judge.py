@@ -32,6 +32,7 @@ from sightline.judgement.event_test import (
 )
 from sightline.judgement.ladder import (
     LADDER,
+    LADDER_LEVEL,
     UNDECIDED,
     UNSURE,
     Judgement,
@@ -67,6 +68,7 @@ from sightline.text import duration, mean_count, names, number, p_value, share
 
 # More channels than this are counted, not listed.
 MOST_NAMES: Final = 5
+MOST_ATTACKS: Final = 12
 _RULES: Final = {
     RungName.OWN_RULE: "Your own rule",
     RungName.PROBE: "The p99 rule",
@@ -658,6 +660,8 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
     flags = diagnosis.flags or ()
     if diagnosis.confidence is not None and diagnosis.confidence < UNSURE:
         text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
+    if verdict is Verdict.DETECTED and diagnosis.caught is False:
+        text += " It does not count as caught: the alarm did not start in it."
     others = list(diagnosis.contributing or ())
     if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")
@@ -722,6 +726,10 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         for name in _ROW_RUNGS
         if name in ladder and ladder[name].visible
     ]
+    # A single rung may stand out where so many are looked at.
+    whole, together = diagnosis.ladder_p_value, ""
+    if whole is not None and whole > LADDER_LEVEL:
+        together = f"; of all repairs together {p_value(whole)}"
     return words | {
         **rungs,
         "rule": rungs[present],
@@ -731,7 +739,7 @@ def _words(diagnosis: SegmentDiagnosis, n_channels: int) -> dict[str, object]:
         "rows_finding": rows[0] if rows else "",
         "best_finding": f"at best {share(best.coverage)} of it lies beyond a limit; "
         f"attack-free stretches: {share(best.calm)}, one in {round(1 / (1 - RARE))} "
-        f"above {share(best.limit)}",
+        f"above {share(best.limit)}{together}",
         "telemetry_finding": telemetry_finding(diagnosis.telemetry),
     }
 
@@ -790,10 +798,10 @@ def repair_sentence(name: str, repair: Repair) -> str:
     rule = repair.after
     return (
         f"{text}. As alarm rule {rule.name!r} (limit {number(rule.limit)}) it makes "
-        f"{load_words(rule.load)} on later rows and catches "
+        f"{load_words(rule.load)} on judged rows and catches "
         f"{caught_words(rule.attacks)}."
     )
 
 
 def _attacks(ids: Sequence[str]) -> str:
-    return f"attack{'' if len(ids) == 1 else 's'} {names(ids)}"
+    return f"attack{'' if len(ids) == 1 else 's'} {names(ids, MOST_ATTACKS)}"

@@ -38,6 +38,8 @@ CHATTER: Final = 3
 MOST_WITHIN: Final = 60
 # A rule that is in alarm more often than this while nothing happens over-alarms.
 OVER_ALARMING_RATE: Final = 0.05
+# A count that chance reaches with this probability is no reason to boast.
+BY_CHANCE: Final = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,6 +421,12 @@ class AttackAlarms:
     skill_interval: tuple[float, float] | None = None
 
     @property
+    def beats_chance(self) -> bool:
+        """Whether more attacks are caught than chance would catch."""
+        p_value, skill = self.p_value, self.skill or 0.0
+        return p_value is not None and p_value <= BY_CHANCE and skill > 0
+
+    @property
     def least_skill(self) -> float:
         """The lower end of the skill, by which rules are ordered; -1 if unknown."""
         return -1.0 if self.skill_interval is None else self.skill_interval[0]
@@ -649,7 +657,7 @@ class AlarmMetrics:
         Null: if `step_s` is not known.
     over_alarming : bool
         In alarm so often that a hit says little.
-        Formula: `false_alarm_rate > 0.05`.
+        Formula: `load.share_of_time > 0.05`.
         Better: false.
         Nothing wrong: false.
         Null: never.
@@ -799,6 +807,7 @@ def judge_alarms(
     is_attack_free = is_normal if is_attack_free is None else is_attack_free
     delays = Delays.of_step(step_s)
     episodes = episodes_of(is_alarm, delays, breaks)
+    load = alarm_load(episodes, is_attack_free, delays, step_s, exceeds=is_alarm)
     # A step may be too short to make any time at all.
     days = None if step_s is None else n_normal * step_s / DAY_S or None
     return AlarmMetrics(
@@ -813,8 +822,8 @@ def judge_alarms(
         false_alarm_rate=rate,
         false_alarms_per_day=None if days is None else n_false / days,
         minutes_in_alarm_per_day=None if days is None else rate * DAY_S / 60,
-        over_alarming=rate > OVER_ALARMING_RATE,
-        load=alarm_load(episodes, is_attack_free, delays, step_s, exceeds=is_alarm),
+        over_alarming=load.share_of_time > OVER_ALARMING_RATE,
+        load=load,
         attacks=attack_alarms(
             episodes,
             attacks,

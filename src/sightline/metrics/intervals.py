@@ -597,13 +597,14 @@ class WeightedMean:
         What an attack is worth.
     weighting : Weighting
         What it weighs.
-    unseen : float
-        What an attack is worth that leaves no trace.
+    unseen : float, optional
+        What an attack is worth that leaves no trace; None if any value of 0 to 1 is as
+        likely: how an attack-free window ranks among such windows.
     """
 
     value: Value
     weighting: Weighting
-    unseen: float = 0.0
+    unseen: float | None = 0.0
 
 
 # Figures that are means over attacks, by their key in `sightline.figures`.
@@ -612,8 +613,8 @@ MEANS = {
     Figure.PAUC_1: WeightedMean(Value.PAUC_1, Weighting.ROWS),
     Figure.PAUC_5: WeightedMean(Value.PAUC_5, Weighting.ROWS),
     Figure.MEAN_SEGMENT_AUC: WeightedMean(Value.AUC, Weighting.EQUAL, 0.5),
-    Figure.P_FULL: WeightedMean(Value.BEATEN, Weighting.WINDOWS, 0.5),
-    Figure.P_FULL_PER_SEGMENT: WeightedMean(Value.BEATEN, Weighting.EQUAL, 0.5),
+    Figure.P_FULL: WeightedMean(Value.BEATEN, Weighting.WINDOWS, None),
+    Figure.P_FULL_PER_SEGMENT: WeightedMean(Value.BEATEN, Weighting.EQUAL, None),
     Figure.RECALL: WeightedMean(Value.COVERAGE, Weighting.ROWS),
     Figure.HITS: WeightedMean(Value.HIT, Weighting.EQUAL),
 }
@@ -655,7 +656,7 @@ def effective_attacks(weight: Floats) -> float:
 
 
 def one_more_attack(
-    values: Floats, weight: Floats, gamma: Floats, unseen: float
+    values: Floats, weight: Floats, gamma: Floats, unseen: float | Floats
 ) -> Ends:
     """Return a mean over attacks in every draw, with one more attack.
 
@@ -667,9 +668,9 @@ def one_more_attack(
         Its weight; they sum to 1.
     gamma : array of shape (n, 1 + n_attacks)
         Weights from Exp(1); the first is that of one more attack.
-    unseen : float
-        What that attack is worth if it leaves no trace; the lowest of all values where
-        the figure itself is below that.
+    unseen : float or array of shape (n,)
+        What that attack is worth if it leaves no trace, the same in each draw or not;
+        the lowest of all values where the figure itself is below its mean.
 
     Examples
     --------
@@ -678,7 +679,7 @@ def one_more_attack(
     >>> round(float(np.quantile(ends.low, 0.025)), 2)
     0.03
     """
-    if float(values[0] @ weight) < unseen:
+    if float(values[0] @ weight) < float(np.mean(unseen)):
         unseen = float(np.min(values[0]))
     drawn = gamma[:, 1:] * weight
     more = gamma[:, 0] * np.sum(weight**2)
@@ -780,7 +781,10 @@ def ends_of(
         weight = np.where(known, weights[mean.weighting], 0.0)
         if weight.sum() > 0:
             weight, gamma = weight[known] / weight.sum(), draws.of_attacks(known).gamma
-            one_more = one_more_attack(values[:, known], weight, gamma, mean.unseen)
+            # Any number of 0 to 1 is as likely: the law of Exp(1) at its draws.
+            chance = np.asarray(-np.expm1(-draws.more_calm))
+            unseen = chance if mean.unseen is None else mean.unseen
+            one_more = one_more_attack(values[:, known], weight, gamma, unseen)
             if mean.weighting is Weighting.ROWS:
                 one_more = replace(one_more, tail=tail_of(values[0, known], weight))
             ends[figure.value] = one_more

@@ -39,7 +39,7 @@ from sightline.show.terminal import as_text
 from sightline.showing import Shown
 from sightline.storage import Result, results_of
 from sightline.testbeds.base import Testbed
-from sightline.text import duration, names, number, plural, score, share
+from sightline.text import as_labelled, duration, names, number, plural, score, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Picture
@@ -112,7 +112,9 @@ def evaluation_view(value: Evaluation) -> NotebookView:
     facts, rule = value.diagnosis, value.own_rule or value.probe
     caught = caught_of(rule.attacks)
     using = "its own rule" if value.own_rule else "the p99 rule"
+    is_labelled = value.stream.is_labelled
     in_alarm = f"{share(rule.time_in_alarm, 1)} of attack-free time in alarm"
+    in_alarm = as_labelled(in_alarm, is_labelled)
     serious = [finding.line for finding in value.findings if finding.is_serious]
     advised = [] if value.rules is None else [advice(value.rules)]
     withheld = [facts.advice_withheld] if facts and facts.advice_withheld else []
@@ -122,7 +124,10 @@ def evaluation_view(value: Evaluation) -> NotebookView:
             ("detector", value.stream.detector),
             ("testbed", value.stream.testbed),
             ("attacks caught", caught and f"{caught}, by {using}, whole test"),
-            ("false alarms", f"{false_alarm_words(rule)}, {in_alarm}, whole test"),
+            (
+                as_labelled("false alarms", is_labelled),
+                f"{false_alarm_words(rule)}, {in_alarm}, whole test",
+            ),
             ("ROC-AUC", figure(Figure.ROC_AUC)),
             ("pAUC@1%", figure(Figure.PAUC_1)),
             ("alarm limit (tau99)", number(value.probe.tau99)),
@@ -246,8 +251,12 @@ def commissioning_view(value: Commissioning) -> NotebookView:
         [
             ("budget", facts.budget),
             ("chosen", f"rule {facts.chosen!r}"),
-            ("made on", f"{facts.days:.2g} days of attack-free rows"),
-            ("judged on", f"{facts.judged_days:.2g} later days"),
+            (
+                "made on",
+                f"{facts.days:.2g} days of "
+                f"{as_labelled('attack-free rows', facts.is_labelled)}",
+            ),
+            ("judged on", f"{facts.judged_days:.2g} {facts.later_days}"),
         ],
         [rules.notebook_table(facts)],
         [advice(facts), *facts.notes],

@@ -40,7 +40,6 @@ from sightline.show.comparison import (
     pairs_of,
     transfer_columns,
 )
-from sightline.show.evaluations import LATER_ROWS
 from sightline.show.phrases import EMPTY, FORMATS, SYMBOLS, Phrase, filled, words
 from sightline.show.printed import (
     Group,
@@ -880,7 +879,7 @@ def _published_table(
         for runs in study.on(testbed).detectors:
             metrics = [r.evaluation.alarm_metrics or {} for r in runs.results]
             for source in sources:
-                title = _SOURCES.get(source, f"{source}, {LATER_ROWS}")
+                title = _SOURCES.get(source, f"{source}, judged rows")
                 yield Measured(
                     runs, (title,), [s for one in metrics if (s := one.get(source))]
                 )

@@ -21,7 +21,14 @@ from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import RungName, VerdictInfo, all_infos, info_of
 from sightline.rules.choose import is_over
 from sightline.rules.judging import CommissioningFacts
-from sightline.show.evaluations import OWN, P99, is_judged, on_rows, rules_of
+from sightline.show.evaluations import (
+    OWN,
+    P99,
+    is_judged,
+    on_rows,
+    over_alarms,
+    rules_of,
+)
 from sightline.show.rules import GlanceRecord, RuleInUse
 from sightline.storage import Result
 from sightline.text import slug
@@ -199,7 +206,8 @@ def _merit(entry: Entry) -> tuple[float, ...]:
     cost = float(alarms.false_positive_segments)
     if alarms.load is not None:
         cost = float(alarms.load.alarms)
-    return 3.0 if alarms.over_alarming else 2.0, -skill, -auc, cost
+    is_over_alarming = over_alarms(evaluation, entry.main_rule)
+    return 3.0 if is_over_alarming else 2.0, -skill, -auc, cost
 
 
 def unique(key: str, taken: set[str]) -> str:

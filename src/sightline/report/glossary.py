@@ -6,7 +6,7 @@ Numbers in the texts are constants of the method.
 """
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 
 from sightline.audit import attack_facts
@@ -19,7 +19,7 @@ from sightline.plugins import OURS, RULES
 from sightline.rules import choose as words
 from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.show.rules import KEPT_WORDS, rule_key
-from sightline.text import DAGGER, share, slug
+from sightline.text import DAGGER, as_labelled, share, slug
 
 PAPER_GROUP = "The paper's figures"
 FIGURE_GROUP = "Figures under their published names"
@@ -84,8 +84,8 @@ def numbers() -> dict[str, object]:
     }
 
 
-def glossary() -> dict[str, Term]:
-    """Return all entries by key, group by group.
+def glossary(is_labelled: bool = True) -> dict[str, Term]:
+    """Return all entries by key, group by group, as words of a labelled record or not.
 
     Examples
     --------
@@ -146,13 +146,20 @@ def glossary() -> dict[str, Term]:
         )
         for entry in FIGURES.values()
     ]
-    return {term.key: term for term in terms}
+    return {
+        term.key: replace(
+            term,
+            name=as_labelled(term.name, is_labelled),
+            text=as_labelled(term.text, is_labelled),
+        )
+        for term in terms
+    }
 
 
-def groups() -> dict[str, list[Term]]:
+def groups(is_labelled: bool = True) -> dict[str, list[Term]]:
     """Return the entries by heading, in the order of the glossary."""
     found: dict[str, list[Term]] = {}
-    for term in glossary().values():
+    for term in glossary(is_labelled).values():
         found.setdefault(term.group, []).append(term)
     return found
 

@@ -20,7 +20,7 @@ from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SWITCHES, Evaluation, Protocol
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.judge import METHOD
-from sightline.metrics.alarm_load import DAY_S
+from sightline.metrics.alarm_load import BY_CHANCE, DAY_S
 from sightline.report.entries import Entry
 from sightline.rules.choose import (
     PRESENT_WORDS,
@@ -42,6 +42,7 @@ from sightline.show.evaluations import (
     caught_chance,
     cost_of,
     on_rows,
+    over_alarms,
     rules_of,
 )
 from sightline.show.rules import GlanceRow
@@ -49,8 +50,6 @@ from sightline.show.table import TableCell
 
 # Detectors that a headline names.
 MAX_NAMES = 3
-# A count that chance reaches with this probability is no reason to boast.
-BY_CHANCE = 0.05
 EARLIER = (
     "These verdicts and counts were made by the rules of an earlier version, which "
     "judged many attacks differently. Evaluate the stream again to get the present "
@@ -197,7 +196,8 @@ def advised(entry: Entry) -> Advised:
         )
     later = ""
     if facts.n_attacks:
-        later = f" and {text.plural(facts.n_attacks, 'later attack')}"
+        word = "later attack" if facts.split else "attack"
+        later = f" and {text.plural(facts.n_attacks, word)}"
     return Advised(
         heading=heading,
         text=rule_advice(evaluation),
@@ -263,7 +263,6 @@ def first_check(evaluation: Evaluation) -> str:
         made. Without any of these, and for results of an earlier version, what to do
         instead.
     """
-    alarms = evaluation.own_rule or evaluation.probe
     facts = evaluation.diagnosis
     if facts is not None and facts.method < METHOD:
         return "Evaluate the stream again: these verdicts are by earlier rules."
@@ -279,14 +278,15 @@ def first_check(evaluation: Evaluation) -> str:
     in_use = OWN if evaluation.own_rule else P99
     rate, rows = cost_of(evaluation, in_use)[1], on_rows(evaluation, in_use).rows
     is_standing = facts is not None and facts.is_standing
-    if is_standing or alarms.over_alarming:
-        so = ", so an alarm says little."
+    if is_standing or over_alarms(evaluation, in_use):
+        caught = on_rows(evaluation, in_use).attacks
+        so = "." if caught and caught.beats_chance else ", so an alarm says little."
         if is_standing:
             so = ": it never stops for long, so its alarms say little."
         if not any(parts):
             parts = ["Check the alarm limit first."]
-        time = "attack-free time" if evaluation.stream.n_segments else "time"
-        where = f"of {time} ({rows})"
+        where = f"of attack-free time ({rows})"
+        where = text.as_labelled(where, evaluation.stream.is_labelled)
         parts.insert(0, f"{rule} is in alarm for {rate} {where}{so}")
     return " ".join(filter(None, parts)) or (
         "Evaluated without a diagnosis: evaluate again to learn what to check."
@@ -339,10 +339,9 @@ def cost_words(entry: Entry) -> str:
     words, rate = cost_of(entry.evaluation, entry.main_rule)
     load, _, rows = on_rows(entry.evaluation, entry.main_rule)
     count, _, rest = words.partition(" ")
-    is_labelled = entry.evaluation.stream.n_segments > 0
-    false, time = ("false ", "attack-free time") if is_labelled else ("", "time")
-    noun = "" if load is None else f" {false}alarm{'' if count == '1' else 's'}"
-    return f"{count}{noun} {rest}, {rate} of {time} ({rows})"
+    noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
+    words = f"{count}{noun} {rest}, {rate} of attack-free time ({rows})"
+    return text.as_labelled(words, entry.evaluation.stream.is_labelled)
 
 
 def others_catch(others: Sequence[Entry]) -> str:
@@ -433,10 +432,16 @@ def later_rows(entries: Sequence[Entry]) -> str:
     if not known:
         return ""
     days = dict.fromkeys(f"{one.judged_days:.1f}" for one in known)
+    is_labelled = any(one.is_labelled for one in known)
+    is_later = all(one.split for one in known)
+    counted = "Attacks caught and false alarms" if is_labelled else "Alarms"
+    days_words = text.as_labelled("attack-free days", is_labelled)
     return (
-        "Attacks caught and false alarms of all rules are counted on the same later "
-        f"rows, {' to '.join(sorted(days))} attack-free days that set no limit, where "
-        "a line does not say otherwise. Verdicts are of the whole test."
+        f"{counted} of all rules are counted on the same {'later ' * is_later}rows, "
+        f"{' to '.join(sorted(days))} {days_words}{' that set no limit' * is_later}, "
+        f"where a line does not say otherwise."
+        + " Verdicts are of the whole test."
+        * is_labelled
     )
 
 
@@ -483,8 +488,10 @@ def headline(entries: Sequence[Entry]) -> str:
     start = f"{best.label} catches {caught} of {of}{where} {by}{seeds}"
     if use.attacks.p_value is not None and use.attacks.p_value > BY_CHANCE:
         return f"{start}, no more than by chance"
-    if rules_of(best.evaluation)[rule].over_alarming:
-        return f"{start}, but is in alarm too often for an alarm to say much"
+    if over_alarms(best.evaluation, rule):
+        return (
+            f"{start}, but is in alarm for {cost_of(best.evaluation, rule)[1]} of time"
+        )
     most = max((most_caught[entry] for entry in others), default=None)
     if most is None or most > caught or caught == 0:
         return start
@@ -506,8 +513,7 @@ def _budget_headline(
     if is_over(chosen.load, facts):
         return f"{start}, which is over the budget"
     skill = chosen.attacks.least_skill
-    p_value = chosen.attacks.p_value
-    if (chosen.attacks.skill or 0.0) <= 0 or (p_value or 0.0) > BY_CHANCE:
+    if not chosen.attacks.beats_chance:
         return f"{start}, no more than by chance"
     rivals = [
         (row.attacks.least_skill, is_over(row.load, other))

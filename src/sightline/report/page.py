@@ -239,14 +239,15 @@ def render(
     rows = [row for attack in attacked for row in attack.rows]
     words = {row.verdict.word for row in rows}
     transfer = [row for row in comparison.transfer if row.correlation.n >= 2]
+    is_labelled = any(entry.evaluation.stream.is_labelled for entry in entries)
     return (
-        _environment()
+        _environment(is_labelled)
         .get_template("page.html")
         .render(
             title=title or default_title(entries),
             remains=remains,
             styles="\n".join(_asset(name) for name in STYLES),
-            scripts="\n".join(_asset(name) for name in SCRIPTS),
+            scripts=text.as_labelled("\n".join(map(_asset, SCRIPTS)), is_labelled),
             plotly_notice=library[: library.find("*/") + 2],
             plotly=packed_text(library),
             data=for_script(page_data(entries)),
@@ -260,8 +261,8 @@ def render(
                 (row.testbed, frozenset(row.detectors)): row
                 for row in comparison.agreement
             },
-            glossary=glossary(),
-            glossary_groups=groups(),
+            glossary=glossary(is_labelled),
+            glossary_groups=groups(is_labelled),
             attack_groups=attacked,
             clocks=charts.clocks_by_testbed(entries),
             zones=charts.zones_by_testbed(entries),
@@ -273,17 +274,22 @@ def render(
 
 
 @cache
-def _environment() -> "jinja2.Environment":
-    """Return the templates, with the filters they use; each is compiled once."""
+def _environment(is_labelled: bool) -> "jinja2.Environment":
+    """Return the templates, with the filters they use; each is compiled once.
+
+    Their words are those of a record that is labelled, or is not.
+    """
     import jinja2
 
+    folders = (("sightline.report", "assets"), ("sightline.show", "templates"))
+    templates = {
+        file.name: text.as_labelled(file.read_text(encoding="utf-8"), is_labelled)
+        for package, folder in folders
+        for file in (files(package) / folder).iterdir()
+        if file.name.endswith(".html")
+    }
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(
-            [
-                jinja2.PackageLoader("sightline.report", "assets"),
-                jinja2.PackageLoader("sightline.show", "templates"),
-            ]
-        ),
+        loader=jinja2.DictLoader(templates),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

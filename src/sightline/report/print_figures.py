@@ -26,7 +26,7 @@ from sightline.report.attacks import matrix
 from sightline.report.charts import PageClock, clock_of, log_energy, moments
 from sightline.report.entries import Entry, unique
 from sightline.rules.judging import CommissioningFacts, Curve
-from sightline.text import FONT, drawable, short, slug, superscript
+from sightline.text import FONT, as_labelled, drawable, short, slug, superscript
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -697,8 +697,9 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_xlabel(
-        f"false alarms a day on {facts.judged_days:.1f} attack-free days after the "
-        "split (log scale; dotted: 144 and 288, ISA-18.2)"
+        as_labelled("false alarms a day", facts.is_labelled)
+        + f" on {facts.judged_days:.1f} {facts.later_days} (log scale; dotted: 144 and "
+        "288, ISA-18.2)"
     )
     axis.set_ylabel(f"attacks caught, of {facts.n_attacks}")
     figure.legend(loc="outside right upper")

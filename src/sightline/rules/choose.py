@@ -16,7 +16,13 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.row_tables import gather_rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import leading_channels
-from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AlarmMetrics, AttackAlarms
+from sightline.metrics.alarm_load import (
+    BY_CHANCE,
+    DAY_S,
+    AlarmLoad,
+    AlarmMetrics,
+    AttackAlarms,
+)
 from sightline.rules.judging import (
     IN_USE,
     ChoiceOutcome,
@@ -78,8 +84,6 @@ ROWS_BEFORE: Final = 90
 SIGHT_RANGE: Final = 100.0
 # A rule in use costs too much at so many budgets.
 MOST_COST: Final = 2.0
-# What a rule catches is chance above this p-value.
-BY_CHANCE: Final = 0.05
 # Attacks that are named before the rest is counted.
 MOST_NAMED: Final = 8
 PRESENT_WORDS = {
@@ -150,16 +154,19 @@ def caught_words(attacks: AttackAlarms) -> str:
 
 
 def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
-    """Return whether alarms cost more than the budget allows."""
-    budget = facts.accepted
-    is_many = (load.alarms_per_day or 0.0) > budget.per_day
-    return is_many or load.share_of_time > budget.share
+    """Return whether alarms cost more than the budget allows, in figures as shown."""
+    return _costs_more(load, facts.accepted, 1.0)
 
 
 def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
     """Return whether alarms cost more than twice the budget, by count or by time."""
-    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    return is_many or load.share_of_time > MOST_COST * budget.share
+    return _costs_more(load, budget, MOST_COST)
+
+
+def _costs_more(load: AlarmLoad, budget: Budget, times: float) -> bool:
+    """Return whether a load is over so many budgets; 1.04% of time is shown as 1.0%."""
+    is_many = (load.alarms_per_day or 0.0) > times * budget.per_day
+    return is_many or round(load.share_of_time, 3) > times * budget.share
 
 
 # --- Unexplained episodes -------------------------------------------------------------
@@ -589,19 +596,21 @@ def after_later_rows(
     if not choice.outcome.has_rule or not is_far_over(load, budget):
         return choice
     is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    why = "some alarms stand, as where the plant has not come back after an attack"
+    why = "the plant has changed: set the limit again on newer attack-free rows"
     if outcome.questions:
         why = (
             "nobody answers on these rows, and an alarm about a tag that has moved "
             "stands until somebody says that it is normal "
             f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
         )
-    elif is_many:
-        why = "the plant has changed: set the limit again on newer attack-free rows"
+    elif not is_many:
+        why = "some alarms stand"
+        if outcome.attacks.n_attacks:
+            why += ", as where the plant has not come back after an attack"
     return replace(
         choice,
         outcome=ChoiceOutcome.CONDITIONS,
-        sentence=f"{choice.sentence} But on later rows it costs more than twice the "
+        sentence=f"{choice.sentence} On judged rows it costs more than twice the "
         f"budget, {load_words(load)}: {why}.",
     )
 
@@ -662,12 +671,12 @@ def choose_set(
         )
     elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
         action = SetAction.REPLACE
-        why = f"it makes {load_words(present.load)}, more than {MOST_COST:.0f} budgets"
+        why = f"makes {_too_much(present.load, budget)}"
         if is_chance:
-            why = f"it catches no more than chance, {caught_words(present.attacks)}"
+            why = f"catches no more than chance, {caught_words(present.attacks)}"
         sentence = (
             f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
-            f"replace {words} by {name} all the same, for {why}."
+            f"replace {words} by {name} all the same, for {words} {why}."
         )
     elif not fits[0]:
         action = SetAction.NEITHER
@@ -677,7 +686,7 @@ def choose_set(
             "newer attack-free rows, or train the detector again."
         )
     else:
-        why = _why_kept(chosen, lost, gained, together)
+        why = _why_kept(chosen, lost, gained, together, budget)
         sentence = f"Keep {words} rather than {name}: {why}."
     if steps is not None and not 1 / MOVES <= ratio <= MOVES:
         sentence += (
@@ -695,17 +704,26 @@ def _is_chance(outcome: RuleOutcome) -> bool:
     return p_value is not None and p_value > BY_CHANCE
 
 
+def _too_much(load: AlarmLoad, budget: Budget) -> str:
+    """Return a load that is far over a budget, and which part of the budget."""
+    part = f"{share(budget.share)} of time"
+    if (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
+        part = f"{budget.per_day:.3g} a day"
+    return f"{load_words(load)}, more than twice {part}"
+
+
 def _why_kept(
     chosen: RuleOutcome,
     lost: Sequence[str],
     gained: Sequence[str],
     together: AlarmLoad,
+    budget: Budget,
 ) -> str:
     """Return why the rule in use is kept."""
     if lost and gained:
         return (
             f"it would lose {_attacks(lost)} and gain {_attacks(gained)}, and both "
-            f"together make {load_words(together)}, more than {MOST_COST:.0f} budgets"
+            f"together make {_too_much(together, budget)}"
         )
     if lost:
         return f"it would lose {_attacks(lost)} and gain nothing"

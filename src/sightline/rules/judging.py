@@ -28,6 +28,7 @@ from sightline.rules.limits import MOST_SWING, Budget, Trace, set_limit
 from sightline.rules.promise import Kept, Period, Promise, as_a_whole, period_end
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.standalone import long_gaps
+from sightline.text import as_labelled
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 # The rule in use that was given, as tables call it.
@@ -632,8 +633,9 @@ class CommissioningFacts:
 
     @property
     def later_days(self) -> str:
-        """The days that rules are judged on, in words."""
-        return "later attack-free days" if self.is_labelled else "later days"
+        """The days that rules are judged on, in words: without a split, all of them."""
+        words = f"{'later ' * (self.split > 0)}attack-free days"
+        return as_labelled(words, self.is_labelled)
 
     @property
     def accepted(self) -> Budget:

@@ -234,11 +234,11 @@ def published_tables(
     or the score. Figures that no detector has above its floor come last.
     """
     present = {s for e in entries for s in e.evaluation.alarm_metrics or {}}
-    # A rule made for a budget is judged on later rows.
+    # A rule made for a budget is judged on rows that did not set its limit.
     made = sorted(present - {*ALARM_SOURCES, *SCORE_SOURCES})
     titles = {
         source: "Alarms of the rule made for the budget "
-        f"({source.partition(':')[2]}), on later rows"
+        f"({source.partition(':')[2]}), on judged rows"
         for source in made
     }
     order = ALARM_SOURCES | titles | SCORE_SOURCES

@@ -25,7 +25,12 @@ from sightline.figures import FIGURES, Figure
 from sightline.judgement.event_test import LEVEL
 from sightline.judgement.ladder import STANDING
 from sightline.judgement.verdicts import Count, RungName
-from sightline.metrics.alarm_load import AlarmLoad, AlarmMetrics, AttackAlarms
+from sightline.metrics.alarm_load import (
+    OVER_ALARMING_RATE,
+    AlarmLoad,
+    AlarmMetrics,
+    AttackAlarms,
+)
 from sightline.metrics.measures import Compactness, Drift
 from sightline.metrics.ranking import Rank
 from sightline.metrics.windows import Windows
@@ -350,7 +355,8 @@ class RuleOnRows(NamedTuple):
 def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
     """Return what a rule in use did, as first screens show it.
 
-    Where rules were made for a budget, all rules are compared on the later rows; else,
+    Where rules were made for a budget, all rules are compared on the later rows (on the
+    whole test if limits were set on other rows or parts of the record); else,
     or if all attacks lie before these, on the whole test.
     """
     facts = evaluation.rules
@@ -358,9 +364,18 @@ def on_rows(evaluation: Evaluation, rule: RungName) -> RuleOnRows:
         for row in facts.present:
             is_usable = facts.n_attacks or not evaluation.stream.n_segments
             if row.name == RULE_WORDS[rule] and is_usable:
-                return RuleOnRows(row.load, row.attacks, LATER_ROWS)
+                rows = LATER_ROWS if facts.split else WHOLE_TEST
+                return RuleOnRows(row.load, row.attacks, rows)
     alarms = rules_of(evaluation)[rule]
     return RuleOnRows(alarms.load, alarms.attacks, WHOLE_TEST)
+
+
+def over_alarms(evaluation: Evaluation, rule: RungName) -> bool:
+    """Return whether a rule is in alarm too often, on the rows that are shown."""
+    load = on_rows(evaluation, rule).load
+    if load is None:
+        return rules_of(evaluation)[rule].over_alarming
+    return load.share_of_time > OVER_ALARMING_RATE
 
 
 def cost_of(evaluation: Evaluation, rule: RungName) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
 from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
-from sightline.rules.choose import count_words, is_far_over, is_over
+from sightline.rules.choose import MOST_COST, count_words, is_far_over, is_over
 from sightline.rules.judging import CommissioningFacts, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
@@ -21,10 +21,12 @@ from sightline.rules.promise import Kept, Period, Promise
 from sightline.show.evaluations import (
     LATER_ROWS,
     RULE_WORDS,
+    WHOLE_TEST,
     caught_chance,
     cost_of,
     name_of,
     on_rows,
+    over_alarms,
     rules_of,
 )
 from sightline.show.table import (
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
     from sightline.rules.rule import Member
 
 LEGEND = """\
-Limits are set on the first part of the test; these are rows after it. Alarms:
-a standing one is counted for each hour. Caught: an alarm starts in the attack, or
+Limits are set on other rows than those on which rules are judged. Alarms: a standing
+one is counted for each hour. Caught: an alarm starts in the attack, or
 rises again by another tag; p: probability that chance catches as many or more.
 """
 
@@ -178,7 +180,7 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
         alarms = rules_of(record.evaluation)[record.rule]
         load = on_rows(record.evaluation, record.rule).load
         words, rate = cost_of(record.evaluation, record.rule)
-        if alarms.over_alarming:
+        if over_alarms(record.evaluation, record.rule):
             warning = "over-alarming"
             # In results of earlier versions an alarm that never stops touches an attack
             # each time, so it counts as no false alarm although it lasts all the time.
@@ -196,7 +198,8 @@ def _glance_rule(record: GlanceRecord) -> TableCell:
     if isinstance(record, RuleInUse):
         rows = on_rows(record.evaluation, record.rule).rows
         return TableCell(f"{RULE_WORDS[record.rule]} rule,\non the {rows}")
-    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {LATER_ROWS}"
+    rows = LATER_ROWS if record.split else WHOLE_TEST
+    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {rows}"
     return TableCell(text, term="budget-rule")
 
 
@@ -414,8 +417,10 @@ def terminal_table(
     budgets = dict.fromkeys(str(e.rules.budget) for e in evaluations if e.rules)
     stream: Column[tuple[str, RuleOutcome]]
     stream = Column("stream", "stream", lambda r: r[0], min_width=8)
+    is_later = all(e.rules.split for e in evaluations if e.rules)
+    rows = LATER_ROWS if is_later else "judged rows"
     return RecordTable(
-        f"Alarm rules for a budget of {names(list(budgets))}, on later rows",
+        f"Alarm rules for a budget of {names(list(budgets))}, on {rows}",
         (stream, *(column.over(itemgetter(1)) for column in pick(RULES, *TERMINAL))),
         [
             (name_of(e), outcome)
@@ -424,14 +429,15 @@ def terminal_table(
             for outcome in (*e.rules.present, e.rules.row(e.rules.chosen))
         ],
         LEGEND,
-    )
+    ).as_labelled(any(e.stream.is_labelled for e in evaluations))
 
 
 def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     """Return rules in use and all rules for the budget, on judged rows."""
     rules = (*facts.present, *facts.table)
     columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
-    return RecordTable("Rules on later rows", columns, rules)
+    table = RecordTable("Rules on judged rows", columns, rules)
+    return table.as_labelled(facts.is_labelled)
 
 
 def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -476,7 +482,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         columns,
         (*facts.present, *facts.table),
         style=role,
-    )
+    ).as_labelled(facts.is_labelled)
 
 
 MEMBERS: Columns["Member"] = (
@@ -539,7 +545,7 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
     """Return what every rule promised, and what came true on later rows."""
     return RecordTable(
         f"Alarm rules for {facts.budget}: made on {facts.days:.1f} attack-free days, "
-        f"judged on {facts.judged_days:.1f} later ones with "
+        f"judged on {facts.judged_days:.1f} {facts.later_days} with "
         f"{plural(facts.n_attacks, 'attack')}",
         (
             _name_column(facts),
@@ -556,7 +562,7 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
         ),
         (*facts.present, *facts.table),
         COST_LEGEND,
-    )
+    ).as_labelled(facts.is_labelled)
 
 
 def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -625,7 +631,7 @@ def chosen_sentences(facts: CommissioningFacts, rates: Rates) -> Iterator[str]:
             f"{share(before.load.share_of_time, 1)} of time"
         )
         after = (
-            f"after ({row.name}): {rates.of(row)} alarms, "
+            f"after ({row.name}): {rates.of(row)} {rates.unit}, "
             f"{share(row.load.share_of_time, 1)} of time"
         )
         if facts.n_attacks:
@@ -676,7 +682,7 @@ def periods_words(periods: Sequence[Period]) -> str:
 def share_warning(row: RuleOutcome, budget: Budget | None) -> str:
     """Return a sentence if time in alarm is more than twice the budget's share."""
     part = row.load.share_of_time
-    if budget is None or part <= 2 * budget.share:
+    if budget is None or round(part, 3) <= MOST_COST * budget.share:
         return ""
     return (
         f"It was in alarm for {share(part, 1)} of the time, more than twice the "
@@ -757,10 +763,10 @@ def promise_words(promise: Promise) -> str:
     low, high = promise.interval(promise.days)
     days = plural(round(promise.days), "watched day")
     return (
-        f"The next {days} should bring {low:.0f} to {high:.0f} alarms "
-        f"(90%) and at most {share(promise.most_share(promise.days), 1)} of time in "
-        f"alarm. In 9 of 10 cases {promise.notices():.1f} times the budget would "
-        f"break it within {days}."
+        f"The next {days.removeprefix('1 ')} should bring {low:.0f} to {high:.0f} "
+        f"alarms (90%) and at most {share(promise.most_share(promise.days), 1)} of "
+        f"time in alarm. In 9 of 10 cases {promise.notices():.1f} times the budget "
+        f"would break it within {days}."
     )
 
 

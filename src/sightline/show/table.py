@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sightline.errors import StreamError
 from sightline.show.phrases import Phrase
-from sightline.text import csv_cell, did_you_mean
+from sightline.text import as_labelled, csv_cell, did_you_mean
 
 if TYPE_CHECKING:
     from sightline.judgement.verdicts import VerdictInfo
@@ -174,6 +174,26 @@ class RecordTable(Generic[Record]):
     records: Sequence[Record]
     legend: str = ""
     style: Callable[[Record], str] | None = None
+
+    def as_labelled(self, is_labelled: bool) -> "RecordTable[Record]":
+        """Return the table in the words of a record that is labelled, or is not."""
+        if is_labelled:
+            return self
+        columns = [
+            replace(
+                one,
+                header=as_labelled(one.header, False)
+                if isinstance(one.header, str)
+                else one.header,
+                tip=as_labelled(one.tip, False),
+                title=as_labelled(one.title, False),
+            )
+            for one in self.columns
+        ]
+        words = {
+            of: as_labelled(getattr(self, of), False) for of in ("title", "legend")
+        }
+        return replace(self, columns=columns, **words)
 
 
 def pick(

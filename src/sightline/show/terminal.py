@@ -48,8 +48,9 @@ def with_legend(table: RecordTable[Any]) -> list[RenderableType]:
     """Return a table and its legend; nothing for a table without records."""
     if not table.records:
         return []
-    legend = [Text(table.legend, style="dim")] if table.legend else []
-    return [rendered(table), *legend]
+    # The terminal breaks the lines, not the source.
+    legend = " ".join(table.legend.split())
+    return [rendered(table), *([Text(f"{legend}\n", style="dim")] if legend else [])]
 
 
 def facts(
