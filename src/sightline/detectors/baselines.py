@@ -7,7 +7,7 @@ being a network.
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -123,6 +123,10 @@ class Baseline(LearnedDetector):
         """Return sentences about what was chosen in learning."""
         return ()
 
+    def _columns(self, tags: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
+        """Return the name of each residual, and which of the tags it is of."""
+        return tuple(tags), np.arange(len(tags))
+
     def forecast(self, hold_s: Floats | None = None) -> LinearForecast | None:
         """Return what it expects as numbers; None if it is none of the linear forms.
 
@@ -205,14 +209,16 @@ class Baseline(LearnedDetector):
             notices = (*notices, _REPLACED)
         values = self._row_residuals(measured, rows)
         progress(Step(StepKind.RESIDUALS, 1, 1))
-        kept = self.preprocessing.kept
+        tags = [recording.channels[k] for k in self.preprocessing.kept]
+        channels, of = self._columns(tags)
         return Residuals(
             values=values,
             index=scaled.rows[rows],
-            channels=tuple(recording.channels[k] for k in kept),
+            channels=channels,
+            tags=tuple(tags[k] for k in of),
             space=self.card.space,
             every=scaled.every,
-            scale=scaled.scale,
+            scale=scaled.scale[of],
             notices=(*notices, *self._choices()),
         )
 
@@ -441,7 +447,7 @@ _MOST_LAGS = 5
 # Ridges tried, in shares of a channel's variance.
 RIDGES = tuple(10.0**power for power in range(1, -9, -1))
 # Rows stacked with their lags at a time: some ten megabytes with WADI's channels.
-_STACKED_ROWS = 4096
+STACKED_ROWS = 4096
 # Errors that differ by less than this share of the mean's error are a tie.
 _CLOSE = 1e-9
 # An eigenvalue below this share of the largest one is rounding.
@@ -562,8 +568,8 @@ class VectorAutoregression(Baseline):
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         residuals = np.empty((len(rows), values.shape[1]))
-        for start in range(0, len(rows), _STACKED_ROWS):
-            part = rows[start : start + _STACKED_ROWS]
+        for start in range(0, len(rows), STACKED_ROWS):
+            part = rows[start : start + STACKED_ROWS]
             expected = np.tile(self.intercept, (len(part), 1))
             for lag, weights in enumerate(self.weights, start=1):
                 expected += (values[part - lag] - self.mean) / self.deviation @ weights
@@ -614,8 +620,8 @@ def lagged_moments(
     n_columns = len(columns)
     width = n_columns * (order + 1)
     total, second = np.zeros(width), np.zeros((width, width))
-    for start in range(0, len(rows), _STACKED_ROWS):
-        part = rows[start : start + _STACKED_ROWS]
+    for start in range(0, len(rows), STACKED_ROWS):
+        part = rows[start : start + STACKED_ROWS]
         stacked = np.empty((len(part), width))
         for lag in range(order + 1):
             taken = values[part - lag]

@@ -576,9 +576,7 @@ def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         f"What they catch of {plural(facts.n_attacks, 'attack')}",
         (
             _name_column(facts),
-            *pick(
-                RULES, "caught", "by_chance", "skill", "p_value", "delay", "pauc_1"
-            ),
+            *pick(RULES, "caught", "by_chance", "skill", "p_value", "delay", "pauc_1"),
         ),
         (*facts.present, *facts.table) if facts.n_attacks else (),
         USE_LEGEND,
