@@ -292,7 +292,7 @@ def test_moments_do_not_depend_on_chunks(monkeypatch):
     values = plant(300)
     rows, columns = np.arange(3, 290), np.array([0, 2])
     mean, deviation = values[:, columns].mean(axis=0), values[:, columns].std(axis=0)
-    monkeypatch.setattr(baselines, "STACKED_ROWS", 17)
+    monkeypatch.setattr(baselines, "_STACKED_ROWS", 17)
     made = lagged_moments(values, rows, 3, columns, mean, deviation)
     standard = (values[:, columns] - mean) / deviation
     stacked = np.hstack([standard[rows - lag] for lag in range(4)])

@@ -8,10 +8,15 @@ from sklearn.linear_model import Ridge
 
 from sightline.data.recording import Recording, Tag
 from sightline.data.validity import Validity
-from sightline.detectors import load_detector, pair
-from sightline.detectors.baselines import VectorAutoregression
+from sightline.detectors import baselines, load_detector
+from sightline.detectors.baselines import (
+    FAR_RIDGE,
+    LAGS,
+    NEAR_RIDGE,
+    NearAndFar,
+    VectorAutoregression,
+)
 from sightline.detectors.conformance import check_detector
-from sightline.detectors.pair import FAR_RIDGE, LAGS, NEAR_RIDGE, NearAndFar
 from sightline.errors import StreamError
 from sightline.export import export_stream, without_lost
 
@@ -83,7 +88,7 @@ def test_residuals_are_those_of_scikit_learns_ridge():
 
 
 def test_without_ridge_near_is_what_var_makes_of_a_tag_given_the_others(monkeypatch):
-    monkeypatch.setattr(pair, "NEAR_RIDGE", 0.0)
+    monkeypatch.setattr(baselines, "NEAR_RIDGE", 0.0)
     train, test = plant(4000), plant(400, seed=5)
     near = NearAndFar(gap=1, validation_share=0.0).fit(train)
     var = VectorAutoregression(order=LAGS, ridge=0.0, validation_share=0.0).fit(train)
