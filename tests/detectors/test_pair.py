@@ -80,7 +80,7 @@ def test_residuals_are_those_of_scikit_learns_ridge():
         expected[:, column] = now[:, k] - model.predict(inputs[1])
     units = spread[[0, 1, 2, 3, 4, *moving]]
     np.testing.assert_allclose(told.values * told.scale, expected * units, atol=1e-7)
-    assert told.channels[5:] == ("c0 far", "c1 far", "c3 far", "c4 far")
+    assert told.channels[5:] == ("c0-far", "c1-far", "c3-far", "c4-far")
     assert told.tags == (*test.channels, "c0", "c1", "c3", "c4")
     assert told.index[0] == GAP + LAGS
     assert 120 + GAP + LAGS in told.index
@@ -145,7 +145,7 @@ def test_both_residuals_of_a_lost_tag_are_lost_and_both_belong_to_its_stage():
     at = told.index[np.flatnonzero(lost[:, 6])]
     assert (at[0], at[-1]) == (200, 209 + GAP + LAGS)
     groups = export_stream(detector, train, test).meta["groups"]
-    assert groups["0"] == ["c0", "c0 far", "c1", "c1 far"]
+    assert groups["0"] == ["c0", "c0-far", "c1", "c1-far"]
 
 
 def test_it_is_the_same_after_saving(tmp_path):

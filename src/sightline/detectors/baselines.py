@@ -696,7 +696,7 @@ NEAR_RIDGE, FAR_RIDGE = 1e-3, 1e-2
 # The far forecast knows nothing of the last 10 minutes, within so many rows.
 GAP_S = 600.0
 GAP_ROWS = (1, 60)
-FAR = " far"
+FAR = "-far"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -722,7 +722,7 @@ class NearAndFar(Baseline):
     ``B_jj``: the ridge regression without the tag's own column, with no fit for each
     tag.
 
-    *Far* (channels whose names end in " far"): from three rows of all tags that are
+    *Far* (channels whose names end in "-far"): from three rows of all tags that are
     older than 10 minutes (`gap`), with `FAR_RIDGE`. It still shows a falsification to
     which near has got used; for as long after its end it expects that it goes on.
 
@@ -766,7 +766,8 @@ class NearAndFar(Baseline):
         inverse = np.linalg.inv(second[:n, :n] + NEAR_RIDGE * np.eye(n))[:, :q]
         damped = second[n:, n:] + FAR_RIDGE * np.eye(q * LAGS)
         weights = np.linalg.solve(damped, second[n:, :q])
-        self.near = (inverse / np.diag(inverse)).reshape(len(now), q, q)
+        own = np.asarray(inverse / np.diag(inverse), np.float64)
+        self.near = own.reshape(len(now), q, q)
         self.far = weights.reshape(LAGS, q, q)
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
