@@ -765,10 +765,9 @@ class NearAndFar(Baseline):
         n = q * len(now)
         inverse = np.linalg.inv(second[:n, :n] + NEAR_RIDGE * np.eye(n))[:, :q]
         damped = second[n:, n:] + FAR_RIDGE * np.eye(q * LAGS)
-        weights = np.linalg.solve(damped, second[n:, :q])
-        own = np.asarray(inverse / np.diag(inverse), np.float64)
-        self.near = own.reshape(len(now), q, q)
-        self.far = weights.reshape(LAGS, q, q)
+        near, far = inverse / np.diag(inverse), np.linalg.solve(damped, second[n:, :q])
+        self.near = np.asarray(near, np.float64).reshape(len(now), q, q)
+        self.far = np.asarray(far, np.float64).reshape(LAGS, q, q)
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         p, moving = values.shape[1], self.moving
