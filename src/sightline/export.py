@@ -285,7 +285,8 @@ def without_lost(
     """
     places = {name: k for k, name in enumerate(recording.channels)}
     is_lost = ~is_usable(recording.codes())
-    if not is_lost.any() or not {*residuals.channels} <= {*places}:
+    tags = list(dict.fromkeys(residuals.tags))
+    if not is_lost.any() or not {*tags} <= {*places}:
         return residuals.values
     every, starts, memory = residuals.every, residuals.index, 0
     n_seen = every
@@ -296,8 +297,8 @@ def without_lost(
     breaks = _set(recording.breaks)
     begins = breaks[np.searchsorted(breaks, starts, side="right") - 1]
     # Whether a tag is lost in a row, and whether it is in that or an earlier one.
-    marks = np.zeros((2, *residuals.values.shape), np.bool_)
-    for k, name in enumerate(residuals.channels):
+    marks = np.zeros((2, len(residuals.values), len(tags)), np.bool_)
+    for k, name in enumerate(tags):
         lost = is_lost[:, places[name]].astype(np.int8)[:, None]
         for back in range(memory + 1) if lost.any() else ():
             inside = starts - back * every >= begins
@@ -305,7 +306,8 @@ def without_lost(
             marks[min(back, 1), inside, k] |= block_codes(lost, at, n_seen)[:, 0] > 0
     marks[1] |= marks[0]
     has_many = 2 * marks[1].sum(axis=1) > len(places)
-    is_without = np.where(has_many[:, None], marks[0], marks[1])
+    of = [tags.index(tag) for tag in residuals.tags]
+    is_without = np.where(has_many[:, None], marks[0], marks[1])[:, of]
     if residuals.is_unknown is not None:
         is_without |= residuals.is_unknown
     return np.where(is_without, np.nan, residuals.values)
@@ -402,9 +404,11 @@ def _description(
     if tested.scale is not None:
         meta["scale"] = [float(scale) for scale in tested.scale]
     groups: dict[str, list[str]] = {}
+    pairs = list(zip(tested.channels, tested.tags, strict=True))
     for tag in test.tags:
-        if tag.stage is not None and tag.name in tested.channels:
-            groups.setdefault(tag.stage, []).append(tag.name)
+        own = [channel for channel, name in pairs if name == tag.name]
+        if tag.stage is not None and own:
+            groups.setdefault(tag.stage, []).extend(own)
     if len(groups) > 1:
         meta["groups"] = groups
     return meta

@@ -43,6 +43,7 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "pca": "sightline.detectors.baselines:PCAReconstruction",
             "mean": "sightline.detectors.baselines:TrainingMean",
             "last-value": "sightline.detectors.baselines:LastValue",
+            "pair": "sightline.detectors.baselines:NearAndFar",
         },
         TESTBEDS: {
             "swat": "sightline.testbeds.swat:Swat",

@@ -26,6 +26,7 @@ from sightline.operation.apply import open_record
 from sightline.operation.live import LiveDetector, runs_of
 from sightline.operation.watch import watch_folder
 from sightline.rules.normal import Telemetry
+from sightline.rules.rule import Channel
 from sightline.storage import read_rule
 
 TAGS = tuple(Tag(name=name) for name in CHANNELS)
@@ -99,6 +100,7 @@ KINDS = {
     "pca": {},
     "last-value stride 2": {"every": 2, "sampling": "stride"},
     "mean": {},
+    "pair": {"gap": 5},
     "geco": {"max_inputs": 1},
     "gdn": {"epochs": 1, "window": 5, "dim": 4, "head_layers": 1, "top_k": 2},
     "tranad": {"epochs": 1, "window": 4, "hidden": 4},
@@ -116,9 +118,11 @@ def rule_for(detector):
     """Return a rule that says it was made for a detector's rows."""
     plain = made().deployed()
     every = detector.row_settings().every
+    names = detector.residuals(recording(telemetry(100, seed=9))).channels
+    channels = tuple(Channel(name=name) for name in names)
     return replace(
         plain,
-        rule=replace(plain.rule, step_s=STEP_S * every),
+        rule=replace(plain.rule, channels=channels, step_s=STEP_S * every),
         origin=replace(plain.origin, telemetry=Telemetry(step_s=STEP_S)),
     )
 
@@ -146,6 +150,7 @@ NAMES_OF_DETECTORS = (
     "pca",
     "last-value stride 2",
     "mean",
+    "pair",
     "geco",
     pytest.param("gdn", marks=pytest.mark.slow),
     "tranad",

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 from sightline import ResidualStream, StreamError, commission
 from sightline.data.row_tables import KeptRows
+from sightline.metrics.ranking import partial_auc_score, roc_auc_score
 from sightline.rules.judging import (
     JudgedRows,
     judge_rule,
@@ -262,6 +263,27 @@ def test_an_unused_promise_names_the_limit_of_hindsight():
     row = made.facts.row("x")
     assert row.kept is Kept.UNUSED
     assert row.hindsight_limit < row.limit / 2
+
+
+def test_scores_of_rules_rank_attack_rows_whatever_the_limit():
+    stream, made = plant_stream(), made_rules()
+    split = int(0.35 * stream.test.n_rows)
+    rows = np.concatenate(list(stream.test.chunks()))[split:]
+    labels = stream.labels[split:]
+    breaks, score = stream.test_breaks - split, stream.score[split:]
+    breaks = breaks[breaks > 0]
+    scarce = commission(stream, budget="3/day", choose="all")
+    for name, one in made.rules.items():
+        trace = one.rule.run(rows, breaks=breaks, score=score).trace
+        row = made.facts.row(name)
+        assert row.roc_auc == roc_auc_score(labels, trace)
+        assert row.pauc_1 == partial_auc_score(labels, trace, max_fpr=0.01)
+        if name in ("energy", "z", "x~"):
+            again = scarce.facts.row(name)
+            assert again.limit > row.limit
+            assert (again.roc_auc, again.pauc_1) == (row.roc_auc, row.pauc_1)
+    assert all(row.pauc_1 is None for row in made.facts.present)
+    assert one_score().facts.table[0].pauc_1 is None  # no attack
 
 
 def test_k_of_n_rings_less_and_its_limit_is_lower():

@@ -764,8 +764,8 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
                 f"{plural(load.alarms, 'false alarm')} ",
                 bool(use.n_attacks),
             )
-            + f"({load.standing:,} because one stood), {share(load.share_of_time, 1)} of "
-            f"time in alarm, {share(load.lingering_share, 1)} lingering."
+            + f"({load.standing:,} because one stood), {share(load.share_of_time, 1)} "
+            f"of time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:
         lines.append(

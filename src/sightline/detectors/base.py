@@ -291,6 +291,8 @@ class Residuals(Shown):
         several.
     channels : tuple of str
         Names of the columns.
+    tags : tuple of str, optional
+        The tag that each column is of; of that name if not given.
     space : str
         observation, sensor, invariant, or any other word.
     every : int
@@ -325,6 +327,7 @@ class Residuals(Shown):
     values: Matrix
     index: Ints
     channels: tuple[str, ...]
+    tags: tuple[str, ...] = ()
     space: str = "observation"
     every: int = 1
     spacing: int | None = None
@@ -352,6 +355,9 @@ class Residuals(Shown):
         if self.every < 1:
             raise StreamError(f"`every` must be 1 or more steps; got {self.every}.")
         check_unique(channels, "channels")
+        tags = tuple(self.tags) or channels
+        if len(tags) != len(channels):
+            raise StreamError("`tags` must have one name for each channel.")
         if self.scale is not None and np.shape(self.scale) != (len(channels),):
             raise StreamError("`scale` must have one value for each channel.")
         for name in ("is_warm_up", "score", "alarms"):
@@ -364,6 +370,7 @@ class Residuals(Shown):
             ("values", values),
             ("index", index),
             ("channels", channels),
+            ("tags", tags),
             ("is_warm_up", np.asarray(warm_up, np.bool_)),
         ):
             object.__setattr__(self, name, value)

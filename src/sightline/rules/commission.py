@@ -48,6 +48,7 @@ from sightline.rules.judging import (
     judge_rule,
     limit_in_hindsight,
     run_family,
+    with_ranking,
 )
 from sightline.rules.limits import (
     FEW_ALARMS,
@@ -615,7 +616,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         chosen = choice.rule
     del maker.fitting.traces
     runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
-    table, curves, alarms, in_alarm = _judged(stream, maker, rules, judged, runs)
+    table, curves, alarms, in_alarm = _judged(basis, maker, rules, runs)
     if choice is not None:
         row = next(row for row in table if row.name == chosen)
         choice = after_later_rows(choice, row, settings.budget)
@@ -820,10 +821,9 @@ def _maker(
 
 
 def _judged(
-    stream: ResidualStream,
+    basis: Basis,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
-    judged: JudgedRows,
     runs: dict[str, RuleRun] | None = None,
 ) -> tuple[
     tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes], dict[str, Bools]
@@ -833,7 +833,9 @@ def _judged(
     The last are the rows in alarm, those included in which what is out of service
     stands.
     """
+    stream, judged = basis.stream, basis.judged
     later = np.arange(stream.test.n_rows) >= judged.first
+    labels = basis.test.labels[judged.first :]
     runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
     table, curves, alarms, in_alarm = [], [], {}, {}
     for name, made in rules.items():
@@ -845,7 +847,7 @@ def _judged(
         if outcome.kept is Kept.UNUSED:
             hindsight = limit_in_hindsight(trace, judged, maker.delays, maker.budget)
             outcome = replace(outcome, hindsight_limit=hindsight)
-        table.append(outcome)
+        table.append(with_ranking(outcome, trace, labels))
         curves.append(curve_of(name, trace, judged, maker.delays))
     return tuple(table), tuple(curves), alarms, in_alarm
 

@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from sightline.data.arrays import Bools, Floats, Ints
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Attack, run_bounds
 from sightline.data.validity import LEAST_WATCHED
+from sightline.figures import PAUC_RATES
 from sightline.metrics.alarm_load import (
     MOST_PER_DAY,
     AlarmLoad,
@@ -24,9 +25,11 @@ from sightline.metrics.alarm_load import (
     episodes_of,
     first_rises,
 )
+from sightline.metrics.ranking import partial_auc_of_ranks, roc_auc_of_ranks
 from sightline.rules.limits import MOST_SWING, Budget, Trace, set_limit
 from sightline.rules.promise import Kept, Period, Promise, as_a_whole, period_end
 from sightline.rules.rule import Rule, RuleRun
+from sightline.rules.scoring import ranks_of_score
 from sightline.rules.standalone import long_gaps
 from sightline.text import as_labelled
 
@@ -207,6 +210,10 @@ class RuleOutcome:
     questions : int
         How often a person would have been asked whether a tag that moved is normal;
         nobody answers on judged rows.
+    roc_auc, pauc_1 : float, optional
+        How its score, at any limit, ranks attack rows among normal ones: as
+        `rank.roc_auc` and `rank.pauc_1`, on the judged rows. None without either, for
+        rules that are given as alarms, and in results of earlier versions.
     """
 
     name: str
@@ -219,6 +226,8 @@ class RuleOutcome:
     hindsight_limit: float | None = None
     periods: tuple[Period, ...] = ()
     questions: int = 0
+    roc_auc: float | None = None
+    pauc_1: float | None = None
 
 
 def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcome:
@@ -240,6 +249,15 @@ def judge_rule(run: RuleRun, judged: JudgedRows, promise: Promise) -> RuleOutcom
         periods=periods,
         questions=sum(bool(question.off) for question in run.questions),
     )
+
+
+def with_ranking(outcome: RuleOutcome, trace: Floats, labels: Labels) -> RuleOutcome:
+    """Return an outcome with how the trace of its rule ranks attack rows."""
+    if not ((labels == ATTACK).any() and (labels == NORMAL).any()):
+        return outcome
+    ranks = ranks_of_score(trace, labels)
+    pauc_1 = partial_auc_of_ranks(ranks, PAUC_RATES[0])
+    return replace(outcome, roc_auc=roc_auc_of_ranks(ranks), pauc_1=pauc_1)
 
 
 def periods_of(

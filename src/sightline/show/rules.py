@@ -391,6 +391,16 @@ RULES: Columns[RuleOutcome] = (
         title="Delay",
     ),
     Column(
+        "pauc_1",
+        "pAUC\n@1%",
+        lambda r: UNKNOWN if r.pauc_1 is None else f"{r.pauc_1:.3f}",
+        "r",
+        tip="How its score ranks attack rows among normal ones, whatever its limit, "
+        "where at most 1% of normal rows are above.",
+        term="pauc-1",
+        title="pAUC@1%",
+    ),
+    Column(
         "promise",
         "promise",
         _promise,
@@ -474,7 +484,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         *pick(RULES, "limit"),
         Column("promised", "promised", promised, "r", term="promised"),
         Column("came", "came", came_true, "r", term="false-alarms", title=in_time),
-        *pick(RULES, "lingering", "caught", "skill", "p_value", "delay"),
+        *pick(RULES, "lingering", "caught", "skill", "p_value", "delay", "pauc_1"),
         promise_column(facts),
     )
     return RecordTable(
@@ -506,7 +516,8 @@ USE_LEGEND = """\
 Caught: attacks in which an alarm starts, or rises again by another tag; by chance:
 the same for attack-free windows of their lengths; p: that chance catches as many
 or more. Skill: (caught - chance) / (attacks - chance), with its 95% interval, so
-that rules of different counts compare.
+that rules of different counts compare. pAUC@1%: how a rule's score ranks attack
+rows among normal ones, whatever its limit.
 """
 
 
@@ -571,7 +582,7 @@ def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         f"What they catch of {plural(facts.n_attacks, 'attack')}",
         (
             _name_column(facts),
-            *pick(RULES, "caught", "by_chance", "skill", "p_value", "delay"),
+            *pick(RULES, "caught", "by_chance", "skill", "p_value", "delay", "pauc_1"),
         ),
         (*facts.present, *facts.table) if facts.n_attacks else (),
         USE_LEGEND,
@@ -614,6 +625,8 @@ def rule_rows(facts: CommissioningFacts) -> Iterator[dict[str, object]]:
             **use,
             "skill_low": ends[0],
             "skill_high": ends[1],
+            "roc_auc": row.roc_auc,
+            "pauc_1": row.pauc_1,
             "caught_ids": " ".join(caught),
         }
 
