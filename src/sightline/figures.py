@@ -494,8 +494,9 @@ def _family(
 ) -> Iterator[FigureEntry]:
     """Yield the figures of one metric: by key, the output of the metric and the name.
 
-    All have a floor. `same` are further fields of the entries.
+    All have a floor but those that say otherwise. `same` are further fields.
     """
+    same.setdefault("has_floor", True)
     for key, (output, name) in outputs.items():
         yield FigureEntry(
             key=key,
@@ -506,7 +507,6 @@ def _family(
             output=output,
             definition=definition,
             reference=reference,
-            has_floor=True,
             has_interval=key in _OF_ATTACKS,
             in_print=key in _IN_PRINT,
             **same,
@@ -641,6 +641,27 @@ _PUBLISHED = (
         },
         **_IN_ROWS,
     ),
+    *_alarms(
+        "delayed",
+        "delay-thresholded (Ren 2019), as tsadmetrics: point-adjusted, if one of the "
+        "first 7 rows is alarmed",
+        "Ren et al. 2019",
+        {"delayed_f1": ("f1", "delay-thresholded F1")},
+    ),
+    *_alarms(
+        "latency",
+        "latency-aware (Abdulaal 2021), as tsadmetrics with batches of one row: an "
+        "attack counts from its first alarm on",
+        "Abdulaal et al. 2021",
+        {"latency_f1": ("f1", "latency-aware F1")},
+    ),
+    *_alarms(
+        "pate_f1",
+        "PATE 0.1.1: buffers of 0 and 100 rows",
+        "Ghorbani et al. 2024",
+        {"pate_f1": ("f1", "PATE F1")},
+        has_floor=False,
+    ),
     *_score(
         "rank",
         f"{_ORACLE}F1 of rows, over all distinct scores",
@@ -672,6 +693,13 @@ _PUBLISHED = (
         "range AUC as vus 0.0.6: window 100, 250 thresholds",
         _VUS,
         {"r_auc_roc": ("roc", "R-AUC-ROC"), "r_auc_pr": ("pr", "R-AUC-PR")},
+    ),
+    *_score(
+        "pate",
+        "PATE 0.1.1: buffers of 0 and 100 rows, 250 thresholds",
+        "Ghorbani et al. 2024",
+        {"pate": ("value", "PATE")},
+        has_floor=False,
     ),
 )
 _ENTRIES = (*_OF_A_DETECTOR, *_IN_HINDSIGHT, *_OF_NORMAL_OPERATION, *_PUBLISHED)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from sightline import StreamError
 from sightline.metrics import ALARM_METRICS, AlarmRuns, ScoreRanks
 
-SCORES = ("rank", "best_pak", "pa_rank", "vus", "r_auc")
+SCORES = ("rank", "best_pak", "pa_rank", "vus", "r_auc", "pate")
 ALARMS = tuple(name for name in ALARM_METRICS if name not in SCORES)
-# Delays and NAB look at which end of an attack comes first.
-DIRECTED = ("delay", "nab")
+# These look at which end of an attack comes first.
+DIRECTED = ("delay", "nab", "delayed", "latency", "pate_f1", "pate")
 each_metric = pytest.mark.parametrize("name", ALARM_METRICS)
 each_alarm_metric = pytest.mark.parametrize("name", ALARMS)
 
@@ -47,7 +47,7 @@ def close(first, second):
 def test_the_registry_has_the_published_names():
     assert set(ALARM_METRICS) == set(
         "point rank pak pak_auc best_pak pa_rank range etapr tapr affiliation event "
-        "composite esa delay nab vus r_auc".split()
+        "composite esa delay nab vus r_auc delayed latency pate_f1 pate".split()
     )
 
 

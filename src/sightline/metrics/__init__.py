@@ -36,6 +36,7 @@ from sightline.metrics.score_metrics import (
     rank,
     vus,
 )
+from sightline.metrics.timely_metrics import delayed, latency, pate, pate_f1
 
 _CALLS = (
     point,
@@ -50,14 +51,18 @@ _CALLS = (
     esa,
     delay,
     nab,
+    delayed,
+    latency,
+    pate_f1,
     rank,
     best_pak,
     pa_rank,
     vus,
     r_auc,
+    pate,
 )
 # By the name of the call: ``ALARM_METRICS["pak"](labels, alarms, k=20)``. All but the
-# last five take alarms, those a score.
+# last six take alarms, those a score.
 ALARM_METRICS: Mapping[str, Callable[..., Outputs]] = MappingProxyType(
     {call.__name__.removesuffix("_based"): call for call in _CALLS}
 )
@@ -71,15 +76,19 @@ __all__ = [
     "best_pak",
     "composite",
     "delay",
+    "delayed",
     "esa",
     "etapr",
     "event",
     "f1_score",
+    "latency",
     "nab",
     "pa_rank",
     "pak",
     "pak_auc",
     "partial_auc_score",
+    "pate",
+    "pate_f1",
     "point",
     "r_auc",
     "range_based",

@@ -137,16 +137,17 @@ def measure_figures(
     values = _values(given, specs)
     found: dict[str, Floor | None] = {}
     ranges: dict[str, Interval | None] = {}
+    drawn = [spec for spec in specs if spec.has_floor]
     if uncertainty and given.rows.n_attacks:
         alarm.check_choice("floor", floor, ("shift", "episodes"))
         rng = np.random.default_rng(seed)
         if floor == "episodes" and isinstance(given, AlarmRuns):
             moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
-            draws = [_values(each, specs) for each in moved]
+            draws = [_values(each, drawn) for each in moved]
         else:
             shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
-            draws = [_values(given.rolled(int(shift)), specs) for shift in shifts]
-        for spec in specs:
+            draws = [_values(given.rolled(int(shift)), drawn) for shift in shifts]
+        for spec in drawn:
             at_chance = [draw[spec.key] for draw in draws]
             found[spec.key] = floor_of(
                 values[spec.key],
