@@ -194,6 +194,21 @@ def test_shapes_of_a_table_are_read(tmp_path):
         read_shapes(path)
 
 
+def test_a_tag_without_a_value_somewhere_hides_no_blind_spot():
+    detector, train, test = fitted("var")
+    values = np.array(test.values)
+    values[[12_345, 30_001], [1, 3]] = np.nan
+    how = {"shapes": ["step"], "durations_s": [60.0], "train": train}
+    with_holes = find_blind_spots(detector, replace(test, values=values), **how)
+    for one, other in zip(found().spots, with_holes.spots, strict=True):
+        assert (one.tag, one.rule, one.outcome) == (
+            other.tag,
+            other.rule,
+            other.outcome,
+        )
+        assert one.half.size == pytest.approx(other.half.size, rel=0.1)
+
+
 # --- Ranges and tags ------------------------------------------------------------------
 
 

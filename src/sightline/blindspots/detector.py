@@ -209,7 +209,9 @@ def detector_rows(
     filled, _ = fill_missing(
         recording.values, np.asarray(recording.breaks), means_of(recording.values)
     )
-    whole = unlabelled(replace(recording, values=filled))
+    # A tag without a value is held: pieces of the record must give its residuals.
+    held = replace(recording, values=filled, validity=None)
+    whole = unlabelled(held)
     every, across = 1, False
     sampling: Sampling = "median"
     if isinstance(detector, LearnedDetector):
@@ -220,7 +222,7 @@ def detector_rows(
         whole, every=every, sampling=sampling, across_breaks=across
     )
     rows = downsampled(whole, every=every, sampling=sampling, across_breaks=across)
-    exported = export_rows(detector, recording)
+    exported = export_rows(detector, held)
     step_s = recording.step_s
     if step_s is None or exported.step_s is None:
         raise StreamError(
