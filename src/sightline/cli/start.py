@@ -142,7 +142,9 @@ def _looked_at(
     refusals = dict.fromkeys(paths, "")
     for _ in range(2):
         orders = {one.date_order for one in seen.values()} - {""}
-        known = {"date_order": orders.pop()} if len(orders) == 1 else {}
+        known: dict[str, Any] = {}
+        if len(orders) == 1:
+            known = {"date_order": orders.pop()}
         for k, path in enumerate([*refusals]):
             advance(Step(StepKind.READING, k, len(paths), path.name))
             try:
