@@ -279,7 +279,9 @@ def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
             "same step: leave `parts` out."
         )
     time = np.concatenate([train.time[:n], test.time])
-    has_labels = train.labels is not None and test.labels is not None
+    labels = None
+    if train.labels is not None and test.labels is not None:
+        labels = np.concatenate([train.labels[:n], test.labels])
     gaps = breaks_from_time(time, train.step_s)
     return replace(
         train,
@@ -289,7 +291,7 @@ def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
         breaks=np.union1d(
             np.append(train.breaks[train.breaks < n], n + test.breaks[1:]), gaps
         ),
-        labels=np.concatenate([train.labels[:n], test.labels]) if has_labels else None,
+        labels=labels,
         unwatched=(*train.unwatched, *test.unwatched),
     )
 
