@@ -791,6 +791,7 @@ def test_a_shelved_tag_has_a_line_and_its_time_is_over_at_the_next_run(
         (["shelve", "STATE", "LIT101", "--by", "K", "--for", "25h"], 1, "max_shelved"),
         (["shelve", "STATE", "LIT10", "--by", "K"], 1, "did you mean 'LIT101'?"),
         (["unshelve", "STATE", "LIT101", "--by", "K"], 1, "no alarm and no tag"),
+        (["ack", "STATE", "zzzz", "--by", "K"], 1, "--all` shows all alarms"),
         (["ack", "nowhere.db", "x", "--by", "K"], 1, "there is no such state"),
     ],
 )
