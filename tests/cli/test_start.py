@@ -540,6 +540,19 @@ def test_columns_called_q_are_quality_where_they_hold_nothing_else(home):
     assert np.flatnonzero(np.isnan(read[:, 0])).tolist() == [*range(7, N_ROWS, 500)]
 
 
+def test_a_column_of_text_is_left_out_and_said_and_name_may_be_the_tag(home):
+    batch = [f"B-{k // 100:03d}x" for k in range(N_ROWS)]
+    result = invoke("start", write_wide(home / "batch.csv", Batch=batch))
+    assert result.exit_code == 5, result.output
+    said = " ".join(result.stdout.split())
+    assert "5 of 6 tags left. Left out: Batch (it holds text that is no state)" in said
+    assert open_testbed("batch").train.channels == TAGS
+    write_changes(home / "hist.csv")
+    text = (home / "hist.csv").read_text().replace("TagName,Times", "Name,Times")
+    (home / "hist.csv").write_text(text)
+    assert "long: one row for each reading" in started("hist.csv")
+
+
 def test_files_of_the_first_days_of_a_month_have_their_dates_from_others(home):
     paths = []
     for k, day in enumerate((11, 12, 13)):

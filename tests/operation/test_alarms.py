@@ -729,6 +729,24 @@ def read_list(plant):
     return read_incidents(plant / "incidents.csv", read_time).incidents
 
 
+def test_older_alarms_that_wait_are_counted_and_not_listed(plant):
+    rows = quiet(3200)
+    for k in range(30):
+        rows[100 + 100 * k : 110 + 100 * k, 3] += 30.0
+    rows[50:53, 1] = np.nan
+    write_pieces(plant / "exports", times(3200), rows, [], ["a"])
+    said = watch(plant).stdout
+    assert "30 alarms have ended and nobody has acknowledged: sightline alarm" in said
+    assert "Of 12,800 readings 3 were missing (FIT101)." in said
+    listed = " ".join(invoke("alarm", "list", plant / "state.db").stdout.split())
+    assert listed.count("unlike the other tags") == 20
+    assert (
+        "And 10 older alarms that nobody has acknowledged, of 2026-09-21 to" in listed
+    )
+    every = invoke("alarm", "list", plant / "state.db", "--all").stdout
+    assert " ".join(every.split()).count("unlike the other tags") == 30
+
+
 def test_a_shelved_tag_has_a_line_and_its_time_is_over_at_the_next_run(
     plant, monkeypatch
 ):
@@ -773,6 +791,7 @@ def test_a_shelved_tag_has_a_line_and_its_time_is_over_at_the_next_run(
         (["shelve", "STATE", "LIT101", "--by", "K", "--for", "25h"], 1, "max_shelved"),
         (["shelve", "STATE", "LIT10", "--by", "K"], 1, "did you mean 'LIT101'?"),
         (["unshelve", "STATE", "LIT101", "--by", "K"], 1, "no alarm and no tag"),
+        (["ack", "STATE", "zzzz", "--by", "K"], 1, "--all` shows all alarms"),
         (["ack", "nowhere.db", "x", "--by", "K"], 1, "there is no such state"),
     ],
 )

@@ -142,11 +142,11 @@ def _looked_at(
     refusals = dict.fromkeys(paths, "")
     for _ in range(2):
         orders = {one.date_order for one in seen.values()} - {""}
-        known = {"date_order": orders.pop()} if len(orders) == 1 else {}
+        order = orders.pop() if len(orders) == 1 else ""
         for k, path in enumerate([*refusals]):
             advance(Step(StepKind.READING, k, len(paths), path.name))
             try:
-                seen[path] = look_at(path, **stated, **known)
+                seen[path] = look_at(path, date_order=order, **stated)
                 del refusals[path]
             except FileError as error:
                 refusals[path] = str(error)

@@ -8,7 +8,6 @@ from rich.table import Table
 from typer import Argument, BadParameter, Exit, Option
 
 from sightline.cli.console import DebugOption, console, door
-from sightline.data.zones import stamp
 from sightline.progress import progress_bar
 from sightline.text import by_kind, counted, names, plural, span_s
 
@@ -187,6 +186,7 @@ def alarm_command(
       sightline alarm shelve watch.db LIT101 --by Kim --for 8h
       sightline alarm unshelve watch.db LIT101 --by Kim
     """
+    from sightline.data.zones import stamp
     from sightline.operation.alarm_files import alarm_desk
     from sightline.operation.alarms import AlarmVerdict
 

@@ -4,6 +4,7 @@ All statistics come from train alone, unless a setting says otherwise.
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
@@ -150,22 +151,33 @@ def expected_cells(
     >>> expected_cells(np.array([[3.0, 9.0]]), lost, np.zeros(2), covariance, 0.0)
     array([[3., 6.]])
     """
-    filled, variance = values.copy(), np.diag(covariance)
-    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
-    correlation = covariance / np.outer(unit, unit)
-    correlation.flat[:: len(mean) + 1] *= 1 + ridge
-    at = np.flatnonzero(is_lost.any(axis=1))
-    patterns, which = np.unique(is_lost[at], axis=0, return_inverse=True)
-    for k, lost in enumerate(patterns):
-        rows, columns = at[which.ravel() == k], np.flatnonzero(lost)
-        known = np.flatnonzero(~lost)
-        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
-        weights = weights @ correlation[np.ix_(known, columns)]
+    filled = values.copy()
+    for rows, columns, known, weights, _, unit in _told(is_lost, covariance, ridge):
         total = np.zeros((len(rows), len(columns)))
         for j, weight in zip(known.tolist(), weights, strict=True):
             total += ((values[rows, j] - mean[j]) / unit[j])[:, None] * weight
         filled[np.ix_(rows, columns)] = mean[columns] + total * unit[columns]
     return filled
+
+
+def _told(
+    lost: Bools, covariance: Floats, ridge: float
+) -> Iterator[tuple[Ints, Ints, Ints, Floats, Floats, Floats]]:
+    """Yield how lost cells follow from the others, for rows that lack the same.
+
+    Rows, lost and other channels, weights of these, correlation, unit of channels.
+    """
+    variance = np.diag(covariance)
+    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
+    correlation = covariance / np.outer(unit, unit)
+    correlation.flat[:: len(unit) + 1] *= 1 + ridge
+    at = np.flatnonzero(lost.any(axis=1))
+    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
+    for k, pattern in enumerate(patterns):
+        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
+        weights = weights @ correlation[np.ix_(known, columns)]
+        yield at[which.ravel() == k], columns, known, weights, correlation, unit
 
 
 def uncertain_residuals(
@@ -194,23 +206,13 @@ def uncertain_residuals(
     >>> uncertain_residuals(lost, change, np.eye(2), 0.0, np.ones(2)).tolist()
     [[True, False]]
     """
-    found, variance = np.zeros(lost.shape, np.bool_), np.diag(covariance)
-    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
-    correlation = covariance / np.outer(unit, unit)
-    correlation.flat[:: len(unit) + 1] *= 1 + ridge
-    at = np.flatnonzero(lost.any(axis=1))
-    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
-        weights = weights @ correlation[np.ix_(known, columns)]
-        left = correlation[np.ix_(columns, columns)]
-        left = left - correlation[np.ix_(columns, known)] @ weights
+    found = np.zeros(lost.shape, np.bool_)
+    for rows, columns, known, weights, r, unit in _told(lost, covariance, ridge):
+        left = r[np.ix_(columns, columns)] - r[np.ix_(columns, known)] @ weights
         left = left * np.outer(unit[columns], unit[columns])
         each, every = change[:, columns], change[:, columns].sum(axis=0)
         apart = np.einsum("lji,jk,lki->i", each, left, each)
         together = np.einsum("ji,jk,ki->i", every, left, every)
-        rows = at[which.ravel() == k]
         found[rows] = np.maximum(apart, together) > noise
     return found
 

@@ -6,6 +6,7 @@ writes loses no line and doubles none.
 """
 
 import csv
+import difflib
 import io
 import json
 import os
@@ -537,7 +538,9 @@ class AlarmDesk:
                 f"{self.store.path}: {name!r} begins the id of "
                 f"{plural(len(found), 'alarm')}: give more of it."
             )
-        hint = did_you_mean(name, [*known, *self.channels])
+        near = difflib.get_close_matches(name, [*known, *self.channels], n=1)
+        hint = "`sightline alarm list --all` shows all alarms with their ids."
+        hint = f"did you mean {near[0]!r}?" if near else hint
         raise FileError(f"{self.store.path}: has no alarm and no tag {name!r}: {hint}")
 
     def save(self) -> list[str]:

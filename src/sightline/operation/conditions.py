@@ -178,7 +178,11 @@ class PlantConditions:
                 self._with_word(one, k, words.get(self.channels[k])) for one in switches
             ]
         self.seen |= (~is_without).any(axis=0)
-        self._remember(words)
+        for k, tag in enumerate(self.channels):
+            at, texts = words.get(tag, (self.word_time[k : k + 1], None))
+            if texts is not None and at.max() >= self.word_time[k]:
+                self.word[k] = texts[int(np.argmax(at))][:_LETTERS]
+                self.word_time[k] = at.max()
         return found
 
     def _with_word(
@@ -195,16 +199,6 @@ class PlantConditions:
         if one.start is None or at <= one.start - self.step_s:
             return one
         return replace(one, cause=word_cause(str(word)))
-
-    def _remember(self, words: Mapping[str, tuple[Floats, Any]]) -> None:
-        for k, tag in enumerate(self.channels):
-            if tag not in words:
-                continue
-            time, texts = words[tag]
-            place = int(np.argmax(time))
-            if time[place] < self.word_time[k]:
-                continue
-            self.word[k], self.word_time[k] = texts[place][:_LETTERS], time[place]
 
     def _rows_without(self, flags: Bools, time: Floats, k: int) -> tuple[Ints, Floats]:
         """Return for how many rows a tag has had no reading, and since when."""

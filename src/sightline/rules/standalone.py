@@ -1123,20 +1123,28 @@ def measured(
     return UsableRows(values, lost, place, firsts)
 
 
-def expected_of_others(values: Floats, lost: Bools, forecast: Any) -> Floats:
-    """Return scaled rows in which lost cells are what the others expect of them."""
-    covariance, mean = forecast.covariance, forecast.mean
-    filled, variance = values.copy(), np.diag(covariance)
+def told_by_others(lost: Bools, forecast: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield how lost cells follow from the others, for rows that lack the same.
+
+    Rows, lost and other channels, weights of these, correlation, unit of channels.
+    """
+    variance = np.diag(forecast.covariance)
     unit = np.sqrt(np.where(variance > 0, variance, 1.0))
-    correlation = covariance / np.outer(unit, unit)
-    correlation.flat[:: len(mean) + 1] *= 1 + forecast.ridge
+    correlation = forecast.covariance / np.outer(unit, unit)
+    correlation.flat[:: len(unit) + 1] *= 1 + forecast.ridge
     at = np.flatnonzero(lost.any(axis=1))
     patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
     for k, pattern in enumerate(patterns):
-        rows, columns = at[which.reshape(-1) == k], np.flatnonzero(pattern)
-        known = np.flatnonzero(~pattern)
+        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
         weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
         weights = weights @ correlation[np.ix_(known, columns)]
+        yield at[which.reshape(-1) == k], columns, known, weights, correlation, unit
+
+
+def expected_of_others(values: Floats, lost: Bools, forecast: Any) -> Floats:
+    """Return scaled rows in which lost cells are what the others expect of them."""
+    filled, mean = values.copy(), forecast.mean
+    for rows, columns, known, weights, _, unit in told_by_others(lost, forecast):
         total = np.zeros((len(rows), len(columns)))
         for j, weight in zip(known.tolist(), weights, strict=True):
             total += ((values[rows, j] - mean[j]) / unit[j])[:, None] * weight
@@ -1170,29 +1178,16 @@ def uncertain_residuals(lost: Bools, forecast: Any) -> Bools:
 
     `lost` marks tags with a lost reading among those that a residual depends on.
     """
-    unit, covariance = forecast.unit, forecast.covariance
-    if forecast.kind == "lags":
-        change = forecast.weights / unit[:, None] * unit
-    else:
-        share = forecast.loadings @ forecast.loadings.T
-        change = (share / unit[:, None] * unit)[None]
-    found, variance = np.zeros(lost.shape, np.bool_), np.diag(covariance)
-    unit = np.sqrt(np.where(variance > 0, variance, 1.0))
-    correlation = covariance / np.outer(unit, unit)
-    correlation.flat[:: len(unit) + 1] *= 1 + forecast.ridge
-    at = np.flatnonzero(lost.any(axis=1))
-    patterns, which = np.unique(lost[at], axis=0, return_inverse=True)
-    for k, pattern in enumerate(patterns):
-        columns, known = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-        weights = np.linalg.pinv(correlation[np.ix_(known, known)], hermitian=True)
-        weights = weights @ correlation[np.ix_(known, columns)]
-        left = correlation[np.ix_(columns, columns)]
-        left = left - correlation[np.ix_(columns, known)] @ weights
+    scale, share = forecast.unit, forecast.loadings @ forecast.loadings.T
+    by_lag = forecast.weights if forecast.kind == "lags" else share[None]
+    change = by_lag / scale[:, None] * scale
+    found = np.zeros(lost.shape, np.bool_)
+    for rows, columns, known, weights, r, unit in told_by_others(lost, forecast):
+        left = r[np.ix_(columns, columns)] - r[np.ix_(columns, known)] @ weights
         left = left * np.outer(unit[columns], unit[columns])
         each, every = change[:, columns], change[:, columns].sum(axis=0)
         apart = np.einsum("lji,jk,lki->i", each, left, each)
         together = np.einsum("ji,jk,ki->i", every, left, every)
-        rows = at[which.reshape(-1) == k]
         found[rows] = np.maximum(apart, together) > forecast.noise
     return found
 

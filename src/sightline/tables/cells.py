@@ -37,7 +37,8 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "tag": (
         *("tag", "tagname", "tagpath", "point", "pointname", "varname", "field"),
         *("tagid", "itemid", "variable", "signal", "sensor", "channel", "metric"),
-        *("messstelle", "kanal"),
+        *("externalid", "nodeid", "signalname", "pitag", "name"),
+        *("messstelle", "kanal", "bezeichnung"),
     ),
     "value": (
         *("value", "varvalue", "vvalue", "floatvalue", "intvalue", "stringvalue"),

@@ -379,7 +379,7 @@ def _clock(texts: Any) -> Any:
 
 
 def _parsed(
-    column: Any, time_format: str | None, refuse: _Refusal, date_order: str
+    column: Any, time_format: str | None, refuse: _Refusal, date_order: str = ""
 ) -> tuple[Any, tuple[str, ...]]:
     """Return stamps as date-times, by the one format that fits them all."""
     import polars as pl

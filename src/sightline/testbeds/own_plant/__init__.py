@@ -269,18 +269,6 @@ def _prepared(
     return train, notices
 
 
-def _first_rows(readings: Readings, n: int) -> Readings:
-    """Return the first rows of a table."""
-    return replace(
-        readings,
-        values=readings.values[:n],
-        validity=readings.validity[:n],
-        time=readings.time[:n],
-        breaks=readings.breaks[readings.breaks < n],
-        labels=None if readings.labels is None else readings.labels[:n],
-    )
-
-
 def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
     """Return train and the test that follows it as one table."""
     # The last step of a long train may be the first of test, which knows more of it.
@@ -290,19 +278,20 @@ def _one_record(train: Readings, test: Readings, folder: Path) -> Readings:
             f"{folder}: parts in plant.toml needs a test that follows train in the "
             "same step: leave `parts` out."
         )
-    train = _first_rows(train, n)
-    time = np.concatenate([train.time, test.time])
-    has_labels = train.labels is not None and test.labels is not None
+    time = np.concatenate([train.time[:n], test.time])
+    labels = None
+    if train.labels is not None and test.labels is not None:
+        labels = np.concatenate([train.labels[:n], test.labels])
     gaps = breaks_from_time(time, train.step_s)
     return replace(
         train,
-        values=np.concatenate([train.values, test.values]),
-        validity=np.concatenate([train.validity, test.validity]),
+        values=np.concatenate([train.values[:n], test.values]),
+        validity=np.concatenate([train.validity[:n], test.validity]),
         time=time,
         breaks=np.union1d(
-            np.append(train.breaks, len(train.time) + test.breaks[1:]), gaps
+            np.append(train.breaks[train.breaks < n], n + test.breaks[1:]), gaps
         ),
-        labels=np.concatenate([train.labels, test.labels]) if has_labels else None,
+        labels=labels,
         unwatched=(*train.unwatched, *test.unwatched),
     )
 

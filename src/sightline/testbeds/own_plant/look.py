@@ -79,6 +79,8 @@ class TagSeen:
         How its words will be read as numbers, such as ``"CLOSED = 0, OPEN = 1"``.
     are_states : bool
         Whether all its values are few whole numbers, or words.
+    is_text : bool
+        Whether it holds text that is neither a number nor a state.
     """
 
     name: str
@@ -92,6 +94,7 @@ class TagSeen:
     hold_s: float = 0.0
     words: str = ""
     are_states: bool = False
+    is_text: bool = False
 
     @property
     def role(self) -> Role:
@@ -458,6 +461,7 @@ class _Cells:
             hold_s=hold_s,
             words=words_in_text(mapped, different) if mapped else "",
             are_states=are_states,
+            is_text=bool(different) and not len(found) and not mapped,
         )
 
 

@@ -227,6 +227,8 @@ def _left_out(whole: Export) -> tuple[dict[str, str], float]:
     for tag in whole.tags:
         if not tag.n_readings:
             reasons[tag.name] = "it has no reading"
+        elif tag.is_text:
+            reasons[tag.name] = "it holds text that is no state"
         elif tag.share < _LEAST_SHARE:
             reasons[tag.name] = f"it has readings in {tag.share:.0%} of the time"
     kept = [tag for tag in whole.tags if tag.name not in reasons]

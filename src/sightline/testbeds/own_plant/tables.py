@@ -342,11 +342,13 @@ def _wide_columns(
     path, place = table.path, table.path.name
     labels = [stated.label] if stated.label else columns_called("label", free)
     label = labels[0] if labels else None
-    qualities = {
-        match[1]: column
-        for column in free
-        if (match := _quality_of(table, column)) and match[1] in free
-    }
+    qualities = {}
+    for column in free:
+        match = _QUALITY_OF.match(column)
+        if match is None and (maybe := _MAYBE_QUALITY_OF.match(column)):
+            match = maybe if is_quality(table.frame[column]) else None
+        if match and match[1] in free:
+            qualities[match[1]] = column
     if times[1:] and not stated.time and not _is_clock(table, times):
         notices.append(
             f"{place}: time was read from {times[0]}, not from {names(times[1:])}; "
@@ -385,14 +387,6 @@ def _wide_columns(
         qualities={tag: q for tag, q in qualities.items() if tag in tags},
         tags=tuple(tags),
     )
-
-
-def _quality_of(table: ExportedTable, column: str) -> re.Match[str] | None:
-    """Return the match whose first group is the tag that a column is the quality of."""
-    if match := _QUALITY_OF.match(column):
-        return match
-    match = _MAYBE_QUALITY_OF.match(column)
-    return match if match and is_quality(table.frame[column]) else None
 
 
 def is_like_labels(name: str) -> bool:
