@@ -1,5 +1,7 @@
 """Periods of promises: the same from `apply` and from a watch, however files arrive."""
 
+import json
+
 import numpy as np
 import pytest
 from watched_plants import (
@@ -157,3 +159,28 @@ def test_a_long_gap_ends_questions_and_what_was_followed(tmp_path):
     assert any("neither kept nor broken" in text for text in done.week.warnings())
     starts = [one.start for one in dump(tmp_path / "state.db")["episodes"]]
     assert starts == [time[row] for row in run.episodes.starts][: len(starts)]
+
+
+def test_a_promise_that_an_earlier_version_began_goes_on_with_its_rows(tmp_path):
+    time, rows = RECORDS["whole"]
+    rule, exports = write_rule_file(tmp_path), tmp_path / "exports"
+    write_pieces(exports, time[:4000], rows[:4000], [])
+    watch_folder(rule, exports, tmp_path / "state.db")
+    store = WatchState(tmp_path / "state.db", len(CHANNELS))
+    now = store.ledger(read_rule(rule))
+    old = json.loads(store.about()["ledger"])
+    # At a midnight (UTC), as it was begun then, and without counts of rows.
+    del old["rows"], old["stood"]
+    old["begins"] = 86_400.0 * (old["begins"] // 86_400 + 1)
+    with store.transaction():
+        store.set_about({"ledger": json.dumps(old)})
+    read = store.ledger(read_rule(rule))
+    store.close()
+    assert 0 < read.rows == int((time[:4000] >= old["begins"]).sum()) < now.rows
+    write_pieces(exports, time[4000:], rows[4000:], [], names=["later"])
+    watch_folder(rule, exports, tmp_path / "state.db")
+    store = WatchState(tmp_path / "state.db", len(CHANNELS))
+    past = store.ledger(read_rule(rule)).past
+    store.close()
+    assert [period.days for period in past] == [1.0] * len(past)
+    assert len(past) > len(now.past)

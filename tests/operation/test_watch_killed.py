@@ -31,7 +31,7 @@ TIME = BEGIN + STEP_S * np.arange(N_ROWS)
 CUTS = (150, 151, 700)
 # Statements, files opened and renames of a run: the last ones write log, page and
 # metrics, and some are beyond its end.
-STEPS = (*range(3, 240, 20), *range(242, 300, 5))
+STEPS = (*range(3, 240, 20), *range(242, 330, 8))
 
 
 @pytest.fixture(scope="module")
