@@ -215,7 +215,7 @@ def test_a_cell_that_is_no_finite_number_is_wrong(audited, word, name):
     values = quiet() if name == "train" else busy()
     cell = f",{float(values[30, 1])!r},"
     audit = audited(edit=lambda text: text.replace(cell, f",{word},"))
-    only_wrong(audit, f"{name}: in 1 cell is no finite number", "LIT101 (1)")
+    only_wrong(audit, f"{name}: 1 cell without", "LIT101 (1)")
 
 
 def test_several_defects_are_all_found(audited):

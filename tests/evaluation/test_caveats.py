@@ -32,7 +32,7 @@ def remark(evaluation, beginning):
 
 def quiet(**known):
     """A stream about which little need be said."""
-    stream = make_stream(attacks=MANY, strength=4.0, step_s=1.0, **known)
+    stream = make_stream(attacks=MANY, strength=4.0, step_s=600.0, **known)
     calibration = values_of(stream.train)[:300]
     return stream.replace(calibration=calibration)
 

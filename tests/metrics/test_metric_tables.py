@@ -113,7 +113,7 @@ def test_a_public_metric_says_range_direction_and_shows_an_example(name):
         ("pauc_5", f"a = {ranking.PAUC_RATES[1]:g}"),
         (
             "over_alarming",
-            f"false_alarm_rate > {sightline.metrics.alarm_load.OVER_ALARMING_RATE:g}",
+            f"load.share_of_time > {sightline.metrics.alarm_load.OVER_ALARMING_RATE:g}",
         ),
         ("auc_nearby", f"max({NEARBY_FACTOR} W, {NEARBY_LEAST})"),
         ("n_matched", f"0 to {windows.MOST_MATCHED}"),

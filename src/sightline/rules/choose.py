@@ -154,17 +154,15 @@ def caught_words(attacks: AttackAlarms) -> str:
 
 
 def is_over(load: AlarmLoad, facts: CommissioningFacts) -> bool:
-    """Return whether alarms cost more than the budget allows, in figures as shown."""
-    return _costs_more(load, facts.accepted, 1.0)
+    """Return whether alarms cost more than the budget allows."""
+    return is_far_over(load, facts.accepted, 1.0)
 
 
-def is_far_over(load: AlarmLoad, budget: Budget) -> bool:
-    """Return whether alarms cost more than twice the budget, by count or by time."""
-    return _costs_more(load, budget, MOST_COST)
+def is_far_over(load: AlarmLoad, budget: Budget, times: float = MOST_COST) -> bool:
+    """Return whether alarms cost more than so many budgets, by count or by time.
 
-
-def _costs_more(load: AlarmLoad, budget: Budget, times: float) -> bool:
-    """Return whether a load is over so many budgets; 1.04% of time is shown as 1.0%."""
+    In figures as they are shown: 1.04% of time is 1.0%.
+    """
     is_many = (load.alarms_per_day or 0.0) > times * budget.per_day
     return is_many or round(load.share_of_time, 3) > times * budget.share
 

@@ -190,10 +190,8 @@ class RecordTable(Generic[Record]):
             )
             for one in self.columns
         ]
-        words = {
-            of: as_labelled(getattr(self, of), False) for of in ("title", "legend")
-        }
-        return replace(self, columns=columns, **words)
+        title, legend = as_labelled(self.title, False), as_labelled(self.legend, False)
+        return replace(self, title=title, columns=columns, legend=legend)
 
 
 def pick(
