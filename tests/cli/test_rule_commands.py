@@ -588,6 +588,14 @@ def test_the_rule_in_use_is_kept_or_replaced_in_one_sentence(home):
     assert read_rule(home / "new").origin.advice in text
 
 
+def test_a_rule_in_use_of_another_detector_is_refused(home):
+    made = read_rule(home / "rule")
+    other = replace(made, origin=replace(made.origin, detector="another"))
+    write_rule(other, home / "other.json")
+    words = ("commission", "streams/var.npz", "--out", "new", "--keep", "other.json")
+    refused(invoke(*words), "'another'", "'var'", "give the stream of its own detector")
+
+
 def test_a_fixed_rule_is_judged_by_fixed_means_and_asks_nothing(home):
     name = read_rule(home / "rule").rule.name
     words = ("commission", "streams/var.npz", "--choose", name)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sightline.rules.commission import Commissioning
     from sightline.rules.judging import CommissioningFacts, RuleChoice
     from sightline.rules.making import MadeRule
+    from sightline.rules.rule import Rule
 
 BROKEN_PROMISE = 3
 # Exit code where no rule is written, because the decision is not to take one yet.
@@ -213,7 +214,7 @@ def commission_command(
                     on=needed,
                     within=within,
                     train=train,
-                    keep=None if in_use is None else in_use.rule,
+                    keep=_rule_in_use(in_use, read),
                     fixed=fixed,
                     jobs=jobs,
                 )
@@ -242,6 +243,19 @@ def commission_command(
         for line in (why, f"Next: {_next_step(made.facts, out)}"):
             screen.print(line, soft_wrap=True)
     raise Exit(NO_DECISION)
+
+
+def _rule_in_use(made: "MadeRule | None", stream: "ResidualStream") -> "Rule | None":
+    """Return the rule in use, which must read residuals of the same detector."""
+    origin = None if made is None else made.origin
+    ours = stream.detector
+    if origin and origin.detector and ours and origin.detector != ours:
+        raise StreamError(
+            f"The rule of --keep was made for residuals of the detector "
+            f"{origin.detector!r}, and the stream holds those of {ours!r}: give the "
+            "stream of its own detector."
+        )
+    return None if made is None else made.rule
 
 
 def _has_seen(rule: "MadeRule", stream: "ResidualStream", split: int) -> bool:
