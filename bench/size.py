@@ -29,14 +29,14 @@ DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What the code must not exceed (the last is a share), and what it should come down to.
 BOUNDS = {
-    "code lines": (59_400, 46_000),
-    "modules": (230, 220),
+    "code lines": (61_900, 46_000),
+    "modules": (238, 220),
     "functions visited by evaluate": (824, 450),
-    "files visited by evaluate": (90, 60),
-    "functions visited by commission": (434, 300),
-    "files visited by commission": (46, 45),
+    "files visited by evaluate": (85, 60),
+    "functions visited by commission": (450, 300),
+    "files visited by commission": (47, 45),
     "class names twice": (0, 0),
-    "private functions used once": (0.505, 0.35),
+    "private functions used once": (0.513, 0.35),
 }
 
 

@@ -102,7 +102,7 @@ def test_alignment_names_what_is_lost_merged_cut_and_shortened(make_result):
     assert states["1"] == ("whole", "whole", "whole")
     assert states["2"][1:] == ("merged with 3", "lost")
     assert states["3"][1] == "merged with 2"
-    assert states["4"] == ("whole", "shortened by 8 s", "lost")
+    assert states["4"] == ("whole", "shortened by 7 s", "lost")
 
 
 def test_a_case_that_is_asked_for_has_each_detector_the_range_and_the_median(

@@ -215,35 +215,23 @@ def evaluate_command(
         **{"telemetry_train": telemetry_train, "telemetry_test": telemetry_test},
     }
     lists = {"attacks": attacks, "time_format": time_format}
+    alone = {"scores": scores, "reference_rows": reference_rows}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
-    if (scores or reference_rows) and (train is not None or test is None):
-        raise BadParameter(
-            "--scores and --reference-rows go with --test, without --train."
-        )
+    _check_alone(train, test, alone)
     with door(debug=debug, writes=[out]):
         from sightline.cli.summary import summary
         from sightline.evaluation.pipeline import evaluate
         from sightline.evaluation.result import protocol_named
         from sightline.metrics.alarm_figures import chosen_figures
         from sightline.rules.limits import Budget
-        from sightline.storage import (
-            check_out,
-            folder_name,
-            read_tables,
-            write_results,
-        )
+        from sightline.storage import check_out, folder_name, write_results
 
         chosen = protocol_named(protocol)
-        if train is None and test is not None:
-            single = own | lists | {k: v for k, v in tables.items() if v is not None}
-            sources = _score_sources(test, scores, reference_rows, single)
-        elif train is not None and test is not None:
-            known: dict[str, Any] = own | lists
-            known |= {k: v for k, v in tables.items() if v is not None}
-            read = partial(read_tables, train, test, **known)
-            sources = {name or test.stem: StreamSource(f"{train}, {test}", read)}
-        else:
+        if test is None:
             sources = _sources(streams or [], detector, own | lists)
+        else:
+            known = own | lists | {k: v for k, v in tables.items() if v is not None}
+            sources = _table_sources(train, test, alone, known)
         measure = partial(
             evaluate,
             guard=guard,
@@ -348,39 +336,49 @@ def _sources(
     return sources
 
 
-def _score_sources(
-    test: Path,
-    scores: Path | None,
-    reference_rows: int | None,
-    options: Mapping[str, Any],
+def _check_alone(
+    train: Path | None, test: Path | None, alone: Mapping[str, object]
+) -> None:
+    """Refuse options of a score alone where there is training data, or no test."""
+    if any(alone.values()) and (train is not None or test is None):
+        raise BadParameter(
+            "--scores and --reference-rows go with --test, without --train."
+        )
+
+
+def _table_sources(
+    train: Path | None, test: Path, alone: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, StreamSource]:
-    """Return how to read each score of a table without training data, by name."""
+    """Return how to read two tables, or each score of one table, by name."""
+    from sightline.storage import read_tables
     from sightline.storage.scores import read_scores, score_files
 
-    known: dict[str, Any] = dict(options) | {"reference_rows": reference_rows}
+    name = known.get("name") or test.stem
+    if train is not None:
+        read = partial(read_tables, train, test, **known)
+        return {name: StreamSource(f"{train}, {test}", read)}
     if known.get("telemetry_train") or known.get("telemetry_test"):
         raise BadParameter("without --train the telemetry is the table's own columns.")
-    known["ignore"] = tuple(known.pop("ignore", None) or ())
-    name = known.pop("name", None)
-    if scores is None:
-        read = partial(read_scores, test, name=name or test.stem, **known)
-        return {name or test.stem: StreamSource(str(test), read)}
-    if known.get("score") is not None:
+    options = {**known, "ignore": tuple(known.get("ignore") or ())}
+    read_one = partial(
+        read_scores, test, reference_rows=alone["reference_rows"], testbed=name
+    )
+    if (place := alone["scores"]) is None:
+        read = partial(read_one, **options | {"name": name})
+        return {name: StreamSource(str(test), read)}
+    if options.get("score") is not None:
         raise BadParameter("give the score with --score or with --scores.")
-    found = score_files(scores, test)
-    sources = {}
-    for detector, path in found.items():
-        title = f"{name or test.stem}-{detector}"
-        read = partial(
-            read_scores,
-            test,
-            name=title,
-            detector=detector,
-            testbed=name or test.stem,
-            **known | {"score": path},
+    return {
+        title: StreamSource(
+            f"{test}, {path}",
+            partial(
+                read_one,
+                **options | {"name": title, "detector": detector, "score": path},
+            ),
         )
-        sources[title] = StreamSource(f"{test}, {path}", read)
-    return sources
+        for detector, path in score_files(place, test).items()
+        for title in [f"{name}-{detector}"]
+    }
 
 
 def _evaluated(

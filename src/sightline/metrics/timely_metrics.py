@@ -197,7 +197,7 @@ def _limits(ranks: ScoreRanks, n: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _Curve:
+class _PateCurve:
     """Precision and recall at each threshold for one pair of buffers."""
 
     precision: Floats
@@ -206,7 +206,7 @@ class _Curve:
 
 def _curves(
     rows: LabelledRows, crossed: Ints, n_limits: int, buffer: int
-) -> list[_Curve]:
+) -> list[_PateCurve]:
     """Return the curve of each pair of buffers.
 
     Parameters
@@ -247,7 +247,7 @@ def _curves(
             )
             whole = true + missed
             recall = np.divide(true, whole, out=np.zeros(n_limits), where=whole > 0)
-            curves.append(_Curve(precision, recall))
+            curves.append(_PateCurve(precision, recall))
     return curves
 
 

@@ -19,8 +19,6 @@ from sightline.storage import Result
 
 # Fields of a diagnosis that are one plain value.
 _DIAGNOSIS: Final = ("verdict", "confidence", "caught", "sentence")
-# Differences in length below this many rows of a detector are its own rounding.
-_ROUNDING_ROWS: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,11 +183,15 @@ class Alignment:
         Its segments in the first seed of each detector, by label.
     seconds : mapping of str to float
         How long these are; rows where seconds are not known.
+    least_s : float
+        How long the attack is at least: a detector's first and last row may both lie
+        in it only in part.
     """
 
     id: str
     segments: Mapping[str, tuple[AttackRecord, ...]]
     seconds: Mapping[str, float]
+    least_s: float
 
     def state(self, label: str, step: float) -> str:
         """Return what became of the attack in a detector."""
@@ -204,9 +206,9 @@ class Alignment:
         )
         if others:
             return f"merged with {', '.join(others)}"
-        longest = max(self.seconds.values())
-        if longest - self.seconds[label] >= _ROUNDING_ROWS * step:
-            return f"shortened by {longest - self.seconds[label]:.0f} s"
+        missing = self.least_s - self.seconds[label]
+        if missing >= step:
+            return f"shortened by {missing:.0f} s"
         return "whole" if len(parts) == 1 else f"in {len(parts)} parts"
 
 
@@ -237,6 +239,10 @@ def alignments(study: PaperStudy, testbed: str) -> list[Alignment]:
                 label: sum(one.segment.length for one in parts) * steps[label]
                 for label, parts in found[id_].items()
             },
+            least_s=max(
+                (sum(one.segment.length for one in parts) - 1) * steps[label]
+                for label, parts in found[id_].items()
+            ),
         )
         for id_ in ids
     ]

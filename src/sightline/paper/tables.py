@@ -1030,28 +1030,30 @@ def known(segments: Sequence[SegmentResult], name: str) -> list[float]:
     return [float(value) for value in values if value is not None]
 
 
+def _over_detectors(
+    name: str, header: str | Phrase, how: Callable[[float | None], Phrase]
+) -> Column[Line]:
+    """Return the column of a figure over the detectors of a line: median or range."""
+
+    def get(row: Line) -> TableCell:
+        attacks = [example.segment for example in row[1]]
+        values = known(attacks, name)
+        if not values:
+            return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
+        middle, low, high = float(np.median(values)), min(values), max(values)
+        shown = phrases.span(how(low), how(high)) if row[0].is_range else how(middle)
+        if name == "sdr" and not any(s.sdr_usable for s in attacks):
+            shown = phrases.UNKNOWN
+        return TableCell(values=(middle, low, high), printed=shown)
+
+    return Column(name, header, get, "r", parts=RANGE)
+
+
 def _case_columns(study: PaperStudy) -> Columns[Line]:
     """Return the columns: the attack, its detectors, and medians over them."""
 
     def segments(row: Line) -> list[SegmentResult]:
         return [example.segment for example in row[1]]
-
-    def over_detectors(
-        name: str, header: str | Phrase, how: Callable[[float | None], Phrase]
-    ) -> Column[Line]:
-        def get(row: Line) -> TableCell:
-            values = known(segments(row), name)
-            if not values:
-                return TableCell(values=(None, None, None), printed=phrases.UNKNOWN)
-            middle, low, high = float(np.median(values)), min(values), max(values)
-            shown = (
-                phrases.span(how(low), how(high)) if row[0].is_range else how(middle)
-            )
-            if name == "sdr" and not any(s.sdr_usable for s in segments(row)):
-                shown = phrases.UNKNOWN
-            return TableCell(values=(middle, low, high), printed=shown)
-
-        return Column(name, header, get, "r", parts=RANGE)
 
     def attack(row: Line) -> TableCell:
         testbed, id = row[1][0].runs.testbed, row[1][0].segment.id
@@ -1087,10 +1089,10 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         _span(
             "length", LENGTH, lambda r: [s.length for s in segments(r)], phrases.whole
         ),
-        over_detectors("auc", "AUC", phrases.fixed),
-        over_detectors("coverage", words("p99 cov."), two_digits),
-        over_detectors("sdr", "SDR", phrases.powers),
-        over_detectors("d_eff", SYMBOLS["D_eff"], phrases.powers),
+        _over_detectors("auc", "AUC", phrases.fixed),
+        _over_detectors("coverage", words("p99 cov."), two_digits),
+        _over_detectors("sdr", "SDR", phrases.powers),
+        _over_detectors("d_eff", SYMBOLS["D_eff"], phrases.powers),
         Column(
             "verdict",
             "Verdict",

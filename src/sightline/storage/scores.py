@@ -123,18 +123,7 @@ def read_scores(
             timezone=numbers.zone,
             **known,
         )
-    arrays = {
-        option: _numbers(path, n_rows)
-        for option, path in files.items()
-        if path.suffix.lower() == ".npy"
-    }
-    stream = join_files(
-        stream.replace(**arrays) if arrays else stream,
-        **{option: path for option, path in files.items() if option not in arrays},
-        alarm_log=alarm_log,
-        attacks=attacks,
-        time_format=time_format,
-    )
+    stream = _with_files(stream, files, alarm_log, attacks, time_format)
     values = stream.score if own is None else frame[own].to_numpy()
     rows = np.asarray(values, np.float64).reshape(-1, 1)
     telemetry = frame.select(left).to_numpy() if left else None
@@ -154,6 +143,28 @@ def read_scores(
         reference_rows = int(stated[1])
     with naming(test):
         return with_own_reference(stream, reference_rows)
+
+
+def _with_files(
+    stream: ResidualStream,
+    files: dict[str, Path],
+    alarm_log: str | Path | None,
+    attacks: str | Path | None,
+    time_format: str | None,
+) -> ResidualStream:
+    """Return a stream with the score, alarms and attacks of these files."""
+    arrays = {
+        option: _numbers(path, stream.test.n_rows)
+        for option, path in files.items()
+        if path.suffix.lower() == ".npy"
+    }
+    return join_files(
+        stream.replace(**arrays) if arrays else stream,
+        **{option: path for option, path in files.items() if option not in arrays},
+        alarm_log=alarm_log,
+        attacks=attacks,
+        time_format=time_format,
+    )
 
 
 def _numbers(path: Path, n_rows: int) -> np.ndarray[Any, Any]:
