@@ -475,7 +475,7 @@ def stream_given(
 
 
 def _of_score_alone(
-    test: object, labels: object, known: dict[str, Any]
+    test: object, labels: object, known: Mapping[str, Any]
 ) -> ResidualStream:
     """Return the stream of one score without training data; refuse more channels."""
     from sightline.data.scores import stream_of_scores
@@ -487,8 +487,8 @@ def _of_score_alone(
             f"shape {shape}. Give residuals of attack-free training data, as in "
             "evaluate(train=..., test=..., labels=...)."
         )
-    known.setdefault("name", known.get("detector") or "score")
-    return stream_of_scores(test, labels, **known)
+    name = known.get("detector") or "score"
+    return stream_of_scores(test, labels, **{"name": name, **known})
 
 
 def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
