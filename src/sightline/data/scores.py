@@ -5,6 +5,7 @@ fit a reference on. The rows before the first attack take their place and leave 
 test. What needs several channels cannot be said then, and the notices say so.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -109,3 +110,18 @@ def with_own_reference(
         notice += " One score: dilution, localisation and blind spots cannot be judged."
     changes["notices"] = [notice, *changes["notices"]]
     return stream.replace(**changes)
+
+
+def score_given(
+    test: object, labels: object, known: Mapping[str, Any]
+) -> ResidualStream:
+    """Return the stream of the one score that a caller gives; refuse more channels."""
+    shape = np.asarray(test).shape
+    if len(shape) != 1 and shape[1:] != (1,):
+        raise StreamError(
+            "`train` is missing: without it `test` must be one score for each row; got "
+            f"shape {shape}. Give residuals of attack-free training data, as in "
+            "evaluate(train=..., test=..., labels=...)."
+        )
+    name = known.get("detector") or "score"
+    return stream_of_scores(test, labels, **{"name": name, **known})

@@ -4,7 +4,7 @@ The code that makes a stream (testbeds, detectors) knows no metric; the code tha
 it (energy to report) knows no model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -398,6 +398,8 @@ def stream_given(
     labels: object,
     known: Mapping[str, Any],
     options: Sequence[str] = (),
+    of_score: Callable[[object, object, Mapping[str, Any]], ResidualStream]
+    | None = None,
 ) -> ResidualStream:
     """Return the stream that a caller gives, or one made of two tables.
 
@@ -406,8 +408,7 @@ def stream_given(
     stream : ResidualStream, optional
         Returned as it is; nothing else may then be given.
     train, test : array or frame, optional
-        In its place, the residuals. One score may come without `train`: the first part
-        of `test` is then its reference (`sightline.data.scores`).
+        In its place, the residuals. One score may come without `train`.
     labels : array, or str, optional
         Of the test rows; of a frame also the name of the column that holds them.
     known : mapping
@@ -415,6 +416,9 @@ def stream_given(
         that are not given. Without a name the stream is called after its detector.
     options : sequence of str
         Further arguments of the caller, for the message about one that is misspelt.
+    of_score : callable, optional
+        Makes the stream of `test`, `labels` and `known` without `train`, as
+        `sightline.data.scores.score_given`.
 
     Raises
     ------
@@ -459,7 +463,9 @@ def stream_given(
             "test=..., labels=...)."
         )
     if train is None:
-        return _of_score_alone(test, labels, known)
+        if of_score is None:
+            raise StreamError("`train` is missing: give attack-free training data.")
+        return of_score(test, labels, known)
     known.setdefault("name", known.get("detector") or "stream")
     if {"time", "ignore"} & known.keys() or isinstance(labels, str):
         if "channels" in known:
@@ -472,23 +478,6 @@ def stream_given(
             return ResidualStream.from_tables(train, test, label=labels, **known)
         return ResidualStream.from_tables(train, test, **known).replace(labels=labels)
     return ResidualStream(train, test, labels, **known)  # type: ignore[arg-type]
-
-
-def _of_score_alone(
-    test: object, labels: object, known: Mapping[str, Any]
-) -> ResidualStream:
-    """Return the stream of one score without training data; refuse more channels."""
-    from sightline.data.scores import stream_of_scores
-
-    shape = np.asarray(test).shape
-    if len(shape) != 1 and shape[1:] != (1,):
-        raise StreamError(
-            "`train` is missing: without it `test` must be one score for each row; got "
-            f"shape {shape}. Give residuals of attack-free training data, as in "
-            "evaluate(train=..., test=..., labels=...)."
-        )
-    name = known.get("detector") or "score"
-    return stream_of_scores(test, labels, **{"name": name, **known})
 
 
 def drop_nonfinite(stream: ResidualStream) -> tuple[ResidualStream, dict[str, int]]:
