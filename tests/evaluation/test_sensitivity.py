@@ -7,10 +7,17 @@ import pytest
 from strategies import make_stream
 from typer.testing import CliRunner
 
-from sightline import StreamError, evaluate, write_stream
+from sightline import (
+    StreamError,
+    evaluate,
+    write_report,
+    write_results,
+    write_stream,
+)
 from sightline.cli.app import app
 from sightline.evaluation.sensitivity import HEADLINES, sensitivity, settings_for
 from sightline.figures import FIGURES, Figure
+from sightline.show.sensitivity import ranking_lines
 
 PLAIN = {"intervals": False, "diagnosis": False, "metrics": "none", "budget": None}
 
@@ -92,3 +99,24 @@ def test_the_command_writes_table_and_numbers(streams, tmp_path):
     again = CliRunner().invoke(app, arguments)
     assert again.exit_code == 1
     assert "--overwrite" in again.output
+
+
+def test_the_page_beside_a_sensitivity_shows_it(streams, tmp_path):
+    results = [evaluate(one, **PLAIN) for one in streams]
+    write_results(results, tmp_path)
+    assert "papers rarely state" not in write_report(
+        tmp_path, tmp_path / "report.html"
+    ).read_text(encoding="utf-8")
+    found = sensitivity(streams).to_dict()
+    (tmp_path / "sensitivity.json").write_text(json.dumps(found))
+    page = write_report(tmp_path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "papers rarely state" in page
+    assert "minimum-covariance-determinant, raw" in page
+    for line in ranking_lines(found):
+        assert line in page
+    hidden = write_report(tmp_path, tmp_path / "safe.html", redact=True)
+    assert "papers rarely state" not in hidden.read_text(encoding="utf-8")
+    (tmp_path / "sensitivity.json").write_text("[1")
+    assert "papers rarely state" not in write_report(
+        tmp_path, tmp_path / "report.html"
+    ).read_text(encoding="utf-8")

@@ -1,17 +1,13 @@
 """The command `sensitivity`: how much figures depend on choices nobody states."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, Option
 
 from sightline.cli.console import DebugOption, JobsOption, console, door
 from sightline.errors import FileError
 from sightline.progress import progress_bar
-
-if TYPE_CHECKING:
-    from sightline.evaluation.sensitivity import FigureRange
-    from sightline.show.table import Column
 
 
 def sensitivity_command(
@@ -45,6 +41,7 @@ def sensitivity_command(
     from sightline.parallel import threads
     from sightline.show.phrases import words
     from sightline.show.printed import PaperTable, one_group
+    from sightline.show.sensitivity import RANGES, ranking_lines
     from sightline.show.table import RecordTable, to_csv
     from sightline.show.terminal import rendered
     from sightline.storage import read_stream, write_json
@@ -58,19 +55,10 @@ def sensitivity_command(
         with progress_bar("Sensitivity") as advance, threads(jobs):
             found = sensitivity([read_stream(path) for path in paths], advance)
         screen = console()
-        columns = _columns()
         title = "Range of each figure over all settings"
-        screen.print(rendered(RecordTable(title, columns, found.ranges)))
-        changed = found.changed_rankings
-        for figure, settings in changed.items():
-            screen.print(
-                f"- The ranking by {figure} changes under {', '.join(settings)}.",
-                soft_wrap=True,
-            )
-        if len(paths) > 1 and not changed:
-            screen.print("- No ranking changes under any setting.")
-        for notice in found.notices:
-            screen.print(f"- {notice}", soft_wrap=True)
+        screen.print(rendered(RecordTable(title, RANGES, found.ranges)))
+        for line in (*ranking_lines(found.to_dict()), *found.notices):
+            screen.print(f"- {line}", soft_wrap=True)
         if out is None:
             return
         table = PaperTable(
@@ -80,14 +68,14 @@ def sensitivity_command(
                 "covariance estimators with raw and standardised units, guards after "
                 "attacks, label slop, and the paper's protocol, each changed alone."
             ),
-            columns=columns,
+            columns=RANGES,
             groups=one_group(found.ranges),
             grouped_by=None,
         )
         with staged_folder(out) as folder:
             write_json(found.to_dict(), folder / "sensitivity.json", overwrite=True)
             texts = {
-                "csv": to_csv(columns, found.ranges),
+                "csv": to_csv(RANGES, found.ranges),
                 "md": table.to_markdown(),
                 "tex": table.to_latex(),
             }
@@ -95,31 +83,3 @@ def sensitivity_command(
                 path = folder / f"sensitivity.{kind}"
                 path.write_text(text, encoding="utf-8", errors="backslashreplace")
         screen.print(f"Written to {out}/: sensitivity.json, .csv, .md, .tex")
-
-
-def _columns() -> "tuple[Column[FigureRange], ...]":
-    """Return the columns of the table, for every renderer."""
-    from sightline.figures import FIGURES
-    from sightline.show.table import Column, TableCell
-
-    def number(key: str, header: str) -> "Column[FigureRange]":
-        def get(one: "FigureRange") -> TableCell:
-            value = getattr(one, key)
-            text = "" if value is None else FIGURES[one.figure].text(value)
-            return TableCell(text, values=(value,))
-
-        return Column(key, header, get, "r")
-
-    return (
-        Column(
-            "figure",
-            "figure",
-            lambda r: TableCell(FIGURES[r.figure].name, values=(str(r.figure),)),
-        ),
-        Column("stream", "stream", lambda r: r.stream),
-        number("default", "default"),
-        number("low", "lowest"),
-        Column("low_by", "by", lambda r: r.low_by),
-        number("high", "highest"),
-        Column("high_by", "by", lambda r: r.high_by),
-    )

@@ -830,3 +830,28 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     return str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FigureRange:
+    """How far one figure of one stream moves.
+
+    Parameters
+    ----------
+    stream, figure : str
+        Whose, and which.
+    default : float, optional
+        By default.
+    low, high : float
+        Over all settings.
+    low_by, high_by : str
+        The setting of each.
+    """
+
+    stream: str
+    figure: str
+    default: float | None
+    low: float
+    high: float
+    low_by: str
+    high_by: str

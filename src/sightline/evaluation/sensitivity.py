@@ -17,7 +17,7 @@ from sightline.data.stream import ResidualStream
 from sightline.energy.reference import ESTIMATORS
 from sightline.errors import MissingExtraError, StreamError
 from sightline.evaluation.pipeline import evaluate
-from sightline.evaluation.result import Protocol
+from sightline.evaluation.result import FigureRange, Protocol
 from sightline.figures import FIGURES, Better, Figure
 from sightline.progress import Progress, Step, StepKind, silent
 
@@ -128,31 +128,6 @@ class Tried:
     stream: str
     setting: Setting
     figures: Mapping[str, float | None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FigureRange:
-    """How far one figure of one stream moves.
-
-    Parameters
-    ----------
-    stream, figure : str
-        Whose, and which.
-    default : float, optional
-        By default.
-    low, high : float
-        Over all settings.
-    low_by, high_by : str
-        The setting of each.
-    """
-
-    stream: str
-    figure: str
-    default: float | None
-    low: float
-    high: float
-    low_by: str
-    high_by: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from sightline.blindspots.result import range_words
 from sightline.comparison.compare import Comparison, compare
 from sightline.comparison.differences import PRIMARY
 from sightline.errors import FileError
-from sightline.evaluation.result import HINDSIGHT, plain
+from sightline.evaluation.result import HINDSIGHT, FigureRange, plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
 from sightline.report import alarms, attacks, charts, overview, sources
@@ -33,6 +33,7 @@ from sightline.report.redaction import redacted, what_remains
 from sightline.rules.choose import count_words
 from sightline.show import blind_spots, catalogue, evaluations, rules
 from sightline.show import comparison as compared
+from sightline.show.sensitivity import page_sensitivity
 from sightline.show.table import RecordTable
 from sightline.storage import Given, results_of
 
@@ -135,7 +136,12 @@ def write_report(
     path = Path(path)
     known = None if redact else comparison
     page = render(
-        entries, remains=remains, title=title, primary=primary, comparison=known
+        entries,
+        remains=remains,
+        title=title,
+        primary=primary,
+        comparison=known,
+        sensitivity=None if redact else page_sensitivity(path.parent),
     )
     with staged_file(path) as partial:
         # A name may hold code points that are no characters.
@@ -205,6 +211,7 @@ def render(
     title: str | None = None,
     primary: str = PRIMARY,
     comparison: Comparison | None = None,
+    sensitivity: tuple[RecordTable[FigureRange], list[str]] | None = None,
 ) -> str:
     """Return the page as HTML.
 
@@ -221,6 +228,8 @@ def render(
         The figure that detectors are judged by; see `compare`.
     comparison : Comparison, optional
         Of the same results; made here if it is not given.
+    sensitivity : pair, optional
+        Ranges of figures over settings, and sentences, where they were measured.
 
     Returns
     -------
@@ -255,6 +264,7 @@ def render(
             testbeds=list(testbeds),
             groups={t: [e for e in entries if e.testbed == t] for t in testbeds},
             comparison=comparison,
+            sensitivity=sensitivity,
             standings=overview.standings(comparison),
             transfer=RecordTable("", compared.transfer_columns(), transfer),
             agreement={

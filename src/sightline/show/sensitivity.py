@@ -1,0 +1,65 @@
+"""What is shown of a sensitivity: ranges of figures, and rankings that change."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sightline.evaluation.result import FigureRange
+from sightline.figures import FIGURES
+from sightline.show.table import Column, Columns, RecordTable, TableCell
+
+FILE: Final = "sensitivity.json"
+
+
+def _number(key: str, header: str) -> Column[FigureRange]:
+    def get(one: FigureRange) -> TableCell:
+        value = getattr(one, key)
+        text = "" if value is None else FIGURES[one.figure].text(value)
+        return TableCell(text, values=(value,))
+
+    return Column(key, header, get, "r")
+
+
+RANGES: Columns[FigureRange] = (
+    Column(
+        "figure",
+        "figure",
+        lambda r: TableCell(FIGURES[r.figure].name, values=(str(r.figure),)),
+    ),
+    Column("stream", "stream", lambda r: r.stream),
+    _number("default", "default"),
+    _number("low", "lowest"),
+    Column("low_by", "by", lambda r: r.low_by),
+    _number("high", "highest"),
+    Column("high_by", "by", lambda r: r.high_by),
+)
+
+
+def ranking_lines(found: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each figure whose ranking of streams changes."""
+    changed: Mapping[str, list[str]] = found["changed_rankings"]
+    lines = [
+        f"The ranking by {FIGURES[figure].spoken} changes under {', '.join(settings)}."
+        for figure, settings in changed.items()
+    ]
+    if not lines and len({row["stream"] for row in found["ranges"]}) > 1:
+        lines.append("No ranking changes under any setting.")
+    return lines
+
+
+def page_sensitivity(
+    folder: Path,
+) -> tuple[RecordTable[FigureRange], list[str]] | None:
+    """Return table and sentences of the sensitivity beside results; None without one.
+
+    A file that is none is passed over: it belongs to somebody else.
+    """
+    try:
+        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        ranges = [FigureRange(**row) for row in found["ranges"]]
+        lines = [*ranking_lines(found), *found["notices"]]
+        known = [row for row in ranges if row.figure in FIGURES]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return RecordTable("Sensitivity", RANGES, known), lines
