@@ -20,6 +20,7 @@ from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import FigureRange, Protocol
 from sightline.figures import FIGURES, Better, Figure
 from sightline.progress import Progress, Step, StepKind, silent
+from sightline.text import names
 
 GUARDS_S: Final = (30, 60, 120)
 SLOPS_S: Final = (0, 30, 120)
@@ -255,12 +256,13 @@ def sensitivity(
     >>> [one.figure for one in found.ranges][:2]
     ['roc_auc', 'pauc_1']
     """
-    names = [stream.name for stream in streams]
-    if len(set(names)) < len(names):
+    called = [stream.name for stream in streams]
+    if len(set(called)) < len(called):
         raise StreamError(
-            f"Two streams are called the same ({', '.join(names)}): rename one."
+            f"Two streams are called the same ({', '.join(called)}): rename one."
         )
-    tried, notices = [], []
+    tried: list[Tried] = []
+    refused: dict[str, list[tuple[str, str]]] = {}
     plans = [(s, one) for s in streams for one in settings_for(s.step_s)]
     for k, (stream, setting) in enumerate(plans):
         progress(Step(StepKind.SCORING, k, len(plans), setting.name))
@@ -277,11 +279,16 @@ def sensitivity(
         except (StreamError, MissingExtraError) as error:
             if setting.choice == "default":
                 raise
-            notices.append(f"{stream.name}, {setting.name}: not tried: {error}")
+            refused.setdefault(str(error), []).append((setting.name, stream.name))
             continue
         figures = {str(figure): FIGURES[figure].of(found) for figure in HEADLINES}
         tried.append(Tried(stream=stream.name, setting=setting, figures=figures))
-    return Sensitivity(tried=tuple(tried), notices=tuple(dict.fromkeys(notices)))
+    notices = [
+        f"Not tried ({'; '.join(dict.fromkeys(name for name, _ in pairs))}) for "
+        f"{names(list(dict.fromkeys(stream for _, stream in pairs)))}: {reason}"
+        for reason, pairs in refused.items()
+    ]
+    return Sensitivity(tried=tuple(tried), notices=tuple(notices))
 
 
 def _standardised(stream: ResidualStream) -> ResidualStream:

@@ -426,7 +426,10 @@ def attack_details(entry: Entry) -> list[JsonObject]:
 
 
 def _divergence(segment: SegmentResult) -> list[tuple[str, float, str, str]]:
-    """Return the parts of an attack's divergence; none where one is not defined."""
+    """Return the parts of an attack's divergence that are defined.
+
+    An attack with fewer rows than channels has no volume.
+    """
     parts = {
         "shifted mean": (segment.kl_mean, "kl-mean"),
         "spread": (segment.kl_spread, "kl-spread"),
@@ -435,7 +438,7 @@ def _divergence(segment: SegmentResult) -> list[tuple[str, float, str, str]]:
     return [
         (name, value, number(value), key)
         for name, (value, key) in parts.items()
-        if value is not None and segment.kl_volume is not None
+        if value is not None
     ]
 
 

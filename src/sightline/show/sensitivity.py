@@ -40,7 +40,7 @@ def ranking_lines(found: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each figure whose ranking of streams changes."""
     changed: Mapping[str, list[str]] = found["changed_rankings"]
     lines = [
-        f"The ranking by {FIGURES[figure].spoken} changes under {', '.join(settings)}."
+        f"The ranking by {FIGURES[figure].spoken} changes under {'; '.join(settings)}."
         for figure, settings in changed.items()
     ]
     if not lines and len({row["stream"] for row in found["ranges"]}) > 1:
