@@ -31,9 +31,9 @@ def sensitivity_command(
 ) -> None:
     """Say how far each headline figure moves with choices that papers rarely state.
 
-    Five covariance estimators with raw and standardised units, guards after attacks,
-    label slop, and the paper's protocol: each figure's range over all of them, and
-    whether the ranking of several streams changes.
+    Five covariance estimators, standardised units, guards after attacks, label slop,
+    and the paper's protocol: each figure's range over all of them, and whether two
+    streams change places.
 
     \b
     Examples:
@@ -41,6 +41,7 @@ def sensitivity_command(
       sightline sensitivity study/streams/*.npz --out sensitivity
     """
     from sightline.evaluation.sensitivity import sensitivity
+    from sightline.figures import FIGURES
     from sightline.files import staged_folder
     from sightline.parallel import threads
     from sightline.show.phrases import words
@@ -62,23 +63,24 @@ def sensitivity_command(
         title = "Range of each figure over all settings"
         screen.print(rendered(RecordTable(title, columns, found.ranges)))
         changed = found.changed_rankings
-        for figure, settings in changed.items():
-            screen.print(
-                f"- The ranking by {figure} changes under {', '.join(settings)}.",
-                soft_wrap=True,
-            )
+        lines = [
+            f"Streams change places by {FIGURES[figure].name} under "
+            f"{'; '.join(settings)}."
+            for figure, settings in changed.items()
+        ]
         if len(paths) > 1 and not changed:
-            screen.print("- No ranking changes under any setting.")
-        for notice in found.notices:
-            screen.print(f"- {notice}", soft_wrap=True)
+            lines = ["No streams change places under any setting."]
+        for line in (*lines, *found.notices):
+            screen.print(f"- {line}", soft_wrap=True)
         if out is None:
             return
         table = PaperTable(
             name="sensitivity",
             caption=words(
                 "Sensitivity of headline figures: value by default, and range over "
-                "covariance estimators with raw and standardised units, guards after "
-                "attacks, label slop, and the paper's protocol, each changed alone."
+                "covariance estimators, standardised units, guards after attacks, "
+                "label slop, and the paper's protocol, each changed alone. An end "
+                "without a choice is the value by default."
             ),
             columns=columns,
             groups=one_group(found.ranges),
@@ -102,13 +104,21 @@ def _columns() -> "tuple[Column[FigureRange], ...]":
     from sightline.figures import FIGURES
     from sightline.show.table import Column, TableCell
 
-    def number(key: str, header: str) -> "Column[FigureRange]":
-        def get(one: "FigureRange") -> TableCell:
-            value = getattr(one, key)
-            text = "" if value is None else FIGURES[one.figure].text(value)
-            return TableCell(text, values=(value,))
+    def text_of(one: "FigureRange", key: str) -> str:
+        value = getattr(one, key)
+        return "" if value is None else FIGURES[one.figure].text(value)
 
-        return Column(key, header, get, "r")
+    def end(key: str, header: str) -> "Column[FigureRange]":
+        """Return the column of an end, with its choice unless it reads as default."""
+
+        def get(one: "FigureRange") -> TableCell:
+            by, shown = getattr(one, f"{key}_by"), text_of(one, key)
+            if shown != text_of(one, "default"):
+                # Words instead of a name with hyphens, which no terminal breaks well.
+                shown += f" {by.replace('-', ' ')}"
+            return TableCell(shown, values=(getattr(one, key), by))
+
+        return Column(key, header, get, parts=("", "by"))
 
     return (
         Column(
@@ -117,9 +127,12 @@ def _columns() -> "tuple[Column[FigureRange], ...]":
             lambda r: TableCell(FIGURES[r.figure].name, values=(str(r.figure),)),
         ),
         Column("stream", "stream", lambda r: r.stream),
-        number("default", "default"),
-        number("low", "lowest"),
-        Column("low_by", "by", lambda r: r.low_by),
-        number("high", "highest"),
-        Column("high_by", "by", lambda r: r.high_by),
+        Column(
+            "default",
+            "default",
+            lambda r: TableCell(text_of(r, "default"), values=(r.default,)),
+            "r",
+        ),
+        end("low", "lowest, by"),
+        end("high", "highest, by"),
     )
