@@ -125,6 +125,10 @@ def test_a_case_that_is_asked_for_has_each_detector_the_range_and_the_median(
     assert [float(row["auc"]) for row in asked] == [0.5, 0.7, 0.9, 0.6, 0.7]
     ranges = [(float(row["auc_low"]), float(row["auc_high"])) for row in asked[3:]]
     assert ranges == [(0.5, 0.7), (0.5, 0.9)]
+    assert [row["sentence"] for row in asked[3:]] == [
+        "GDN: drift; TranAD: drift.",
+        "GDN: drift; TranAD: drift; NSIBF: drift.",
+    ]
     study = PaperStudy(results)
     for wrong, told in (
         ("swat:9", "no attack 9 on swat; it has 3"),

@@ -55,6 +55,10 @@ def test_the_figures_are_those_of_a_stream_that_was_cut_by_hand():
     )
     for block in ("rank", "probe", "drift", "windows", "quality"):
         assert getattr(by_call, block) == getattr(by_hand, block)
+    # No rows were learned from, so nothing can fit them too well.
+    both = "Drift mixes two causes"
+    assert any(notice.startswith(both) for notice in by_hand.notices)
+    assert not any(notice.startswith(both) for notice in by_call.notices)
     (runs,) = group_runs([Result(Path("score"), by_call)])
     assert runs.detectors[0].label.endswith("(reference from test)")
 
