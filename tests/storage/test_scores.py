@@ -135,6 +135,9 @@ def test_a_column_or_a_text_file_is_a_score_too(tmp_path):
     only = frame.select("s", "Label")
     only.write_csv(tmp_path / "only.csv")
     stream = read_scores(tmp_path / "only.csv", label="Label")
+    # Nobody said that this column is a score: a raw series would be judged as one.
+    assert any("is taken as the score" in notice for notice in stream.notices)
+    assert not any("is taken as" in notice for notice in by_column.notices)
     assert stream.telemetry_test is None
 
 
