@@ -5,8 +5,7 @@ in standardised units too, and of Ledoit-Wolf that is an estimator of its own. W
 intervals, judgement and rules a setting is one pass over the rows.
 """
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, cast
@@ -203,12 +202,10 @@ class Sensitivity:
 
     def _badness(self, figure: str, setting: str) -> dict[str, float]:
         """Return a figure of each stream under a setting; the least is the best."""
-        turned: Callable[[float], float] = {
-            Better.HIGHER: operator.neg,
-            Better.LOWER: float,
-        }.get(FIGURES[figure].better, abs)
+        better = FIGURES[figure].better
+        sign = {Better.HIGHER: -1, Better.LOWER: 1}.get(better)
         return {
-            one.stream: turned(value)
+            one.stream: abs(value) if sign is None else sign * value
             for one in self.tried
             if one.setting.name == setting
             and (value := one.figures[figure]) is not None
