@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import sightline
@@ -78,6 +79,13 @@ def run_shell(block: Block) -> None:
         assert program == "sightline", line
         done = CliRunner().invoke(app, arguments)
         assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+def test_the_page_of_the_command_line_lists_every_command() -> None:
+    text = (ROOT / "docs/command-line.md").read_text("utf-8")
+    section = text.split("## Commands")[1].split("\n## ")[0]
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert sorted(re.findall(r"`(\w+)`", section)) == sorted(commands)
 
 
 @pytest.mark.usefixtures("unrendered")

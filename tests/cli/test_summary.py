@@ -247,10 +247,20 @@ def test_notices_are_printed(full):
 
 
 def test_notices_of_several_streams_name_theirs():
-    a, b = (replace(small(name=n), notices=("Mind.",)) for n in ("first", "second"))
-    text = printed(summary([a, b]))
-    assert "- first: Mind." in text
-    assert "- second: Mind." in text
+    a, b, c = (
+        replace(small(name=name), notices=notices)
+        for name, notices in (
+            ("first", ("Mind.", "Look.")),
+            ("second", ("Mind.", "Look.", "Wait.")),
+            ("third", ("Look.",)),
+        )
+    )
+    lines = printed(summary([a, b, c])).splitlines()
+    assert [line.strip() for line in lines if line.startswith("- ")][-3:] == [
+        "- first and second: Mind.",
+        "- Look.",
+        "- second: Wait.",
+    ]
 
 
 def test_a_guard_is_printed_beside_the_name():

@@ -1,6 +1,7 @@
 import csv
 import io
 from dataclasses import fields, replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -51,6 +52,24 @@ def test_every_attack_of_every_seed_is_a_line_of_plain_values(make_result):
             assert row["verdict"] == (segment.verdict or "")
     # Only the first seed stands for all in a joint verdict.
     assert {r["seed"] for r in rows if r["joint_verdict"]} == {"0"}
+
+
+def test_an_attack_that_no_rule_catches_is_told_from_one_that_none_was_judged_on(
+    make_result,
+):
+    result = make_result("swat", "gdn")
+    first, second, third, *_ = (one.id for one in result.evaluation.segments)
+    caught = {"z": (second,), "energy": (second,), "own": None}
+    rules = SimpleNamespace(
+        split=result.evaluation.segments[0].stop,
+        table=[
+            SimpleNamespace(name=name, attacks=which and SimpleNamespace(which=which))
+            for name, which in caught.items()
+        ],
+    )
+    judged = Result(result.folder, replace(result.evaluation, rules=rules))
+    by_id = {r["id"]: r["caught_by"] for r in lines(attacks_csv(PaperStudy([judged])))}
+    assert (by_id[first], by_id[second], by_id[third]) == ("", "z;energy", "none")
 
 
 def test_each_column_of_the_attacks_is_described(make_result):
@@ -125,6 +144,10 @@ def test_a_case_that_is_asked_for_has_each_detector_the_range_and_the_median(
     assert [float(row["auc"]) for row in asked] == [0.5, 0.7, 0.9, 0.6, 0.7]
     ranges = [(float(row["auc_low"]), float(row["auc_high"])) for row in asked[3:]]
     assert ranges == [(0.5, 0.7), (0.5, 0.9)]
+    assert [row["sentence"] for row in asked[3:]] == [
+        "GDN: drift; TranAD: drift.",
+        "GDN: drift; TranAD: drift; NSIBF: drift.",
+    ]
     study = PaperStudy(results)
     for wrong, told in (
         ("swat:9", "no attack 9 on swat; it has 3"),

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from matplotlib.text import Text
 from typer.testing import CliRunner
 
-from sightline import FileError, read_results, write_up
+from sightline import FileError, read_results, write_results, write_up
 from sightline.cli.app import app
 from sightline.comparison.compare import compare
 from sightline.energy import attack_free
@@ -98,6 +99,54 @@ def test_all_is_written_and_told(written):
     assert len(made.findings) == 7
     assert json.loads((folder / "comparison.json").read_text())["rankings"]
     assert not list(folder.parent.glob(".*"))
+
+
+ITEM = re.compile(r"`(?P<file>[\w./-]+\.[a-z]+)(: (?P<columns>[^`]+))?`")
+LAWS = re.compile(r"`(?P<file>tests/[\w/]+\.py)::(?P<name>\w+)`")
+REPOSITORY = Path(__file__).parents[2]
+
+
+def columns_in(path):
+    """The columns of a table, the arrays of an archive, or the keys of JSON, dotted."""
+    if path.suffix == ".csv":
+        with open(path, newline="") as handle:
+            return set(next(csv.reader(handle)))
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return set(arrays)
+    told = json.loads(path.read_text())
+    blocks = ((key, block) for key, block in told.items() if isinstance(block, dict))
+    dotted = {f"{key}.{inner}" for key, block in blocks for inner in block}
+    return set(told) | dotted
+
+
+def test_every_item_of_the_paper_that_is_there_is_there(written, make_result, tmp_path):
+    """Each file, column, command and test that docs/paper.md names."""
+    write_results([make_result("swat", "gdn").evaluation], tmp_path)
+    (result,) = (path.parent for path in tmp_path.rglob("evaluation.json"))
+    text = (REPOSITORY / "docs/paper.md").read_text("utf-8")
+    section = text.split("## Item by item")[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in section.splitlines() if line[:2] == "| "]
+    _, *items = (row for row in rows if len(row) == 4)
+    assert len(items) >= 78
+    assert {row[1] for row in items} == {"there", "partly", "not"}
+    commands = set(typer.main.get_command(app).commands)
+    for name, state, where, *_ in items:
+        for match in ITEM.finditer(where):
+            first, _, rest = match["file"].partition("/")
+            places = [written[1] / match["file"], tmp_path / match["file"]]
+            places += [result / rest] if first == "NAME" else []
+            (path,) = (place for place in places if place.is_file())
+            columns = set((match["columns"] or "").split(", ")) - {""}
+            assert not columns or columns <= columns_in(path), (name, path)
+        for match in LAWS.finditer(where):
+            source = (REPOSITORY / match["file"]).read_text("utf-8")
+            assert f"def {match['name']}(" in source, match[0]
+        named = re.findall(r"`sightline (\w+)", where)
+        assert set(named) <= commands, name
+        if state == "there":
+            links = "](" in where or where.startswith("next section")
+            assert ITEM.search(where) or LAWS.search(where) or named or links, name
 
 
 def test_differences_are_those_of_the_comparison(written):

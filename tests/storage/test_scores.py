@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+import sklearn.metrics as sklearn_metrics
 from typer.testing import CliRunner
 
 import sightline
@@ -54,6 +55,10 @@ def test_the_figures_are_those_of_a_stream_that_was_cut_by_hand():
     )
     for block in ("rank", "probe", "drift", "windows", "quality"):
         assert getattr(by_call, block) == getattr(by_hand, block)
+    # No rows were learned from, so nothing can fit them too well.
+    both = "Drift mixes two causes"
+    assert any(notice.startswith(both) for notice in by_hand.notices)
+    assert not any(notice.startswith(both) for notice in by_call.notices)
     (runs,) = group_runs([Result(Path("score"), by_call)])
     assert runs.detectors[0].label.endswith("(reference from test)")
 
@@ -130,6 +135,9 @@ def test_a_column_or_a_text_file_is_a_score_too(tmp_path):
     only = frame.select("s", "Label")
     only.write_csv(tmp_path / "only.csv")
     stream = read_scores(tmp_path / "only.csv", label="Label")
+    # Nobody said that this column is a score: a raw series would be judged as one.
+    assert any("is taken as the score" in notice for notice in stream.notices)
+    assert not any("is taken as" in notice for notice in by_column.notices)
     assert stream.telemetry_test is None
 
 
@@ -149,9 +157,37 @@ def test_a_score_report_has_every_published_figure():
     frame = score_report(labels, score, score > 5, library="polars")
     rows = {row["figure"]: row for row in frame.to_dicts()}
     assert {row["of"] for row in rows.values()} == {"score", "alarms"}
-    assert len(rows) == len(sightline.figures.published()) > 20
+    assert len(rows) == len(sightline.figures.published()) + 7 > 20
     assert rows["vus_roc"]["value"] == ALARM_METRICS["vus"](labels, score)["roc"]
     assert rows["vus_roc"]["chance"] < 0.7 < rows["vus_roc"]["value"]
     alone = score_report(labels, score, chance=False)
     assert set(alone["of"]) == {"score"}
     assert alone["chance"].isna().all()
+
+
+def test_a_score_report_has_the_figures_of_scikit_learn():
+    score, labels = made()
+    labels = labels.copy()
+    labels[3] = -1
+    frame = score_report(labels, score, score > 5, metrics="none")
+    rows = frame.set_index("figure")
+    is_attack, kept = labels[labels >= 0], score[labels >= 0]
+    assert dict(rows["value"]) == pytest.approx(
+        {
+            "roc_auc": sklearn_metrics.roc_auc_score(is_attack, kept),
+            "average_precision": sklearn_metrics.average_precision_score(
+                is_attack, kept
+            ),
+            # scikit-learn turns chance into 0.5, we into 0.
+            "pauc_1": 2 * sklearn_metrics.roc_auc_score(is_attack, kept, max_fpr=0.01)
+            - 1,
+            "pauc_5": 2 * sklearn_metrics.roc_auc_score(is_attack, kept, max_fpr=0.05)
+            - 1,
+            "precision": sklearn_metrics.precision_score(is_attack, kept > 5),
+            "recall": sklearn_metrics.recall_score(is_attack, kept > 5),
+            "f1": sklearn_metrics.f1_score(is_attack, kept > 5),
+        }
+    )
+    assert rows["chance"]["roc_auc"] == pytest.approx(0.5, abs=0.1)
+    normal = score_report(np.zeros(200, int), np.arange(200.0), metrics="none")
+    assert normal["value"].isna().all()

@@ -27,9 +27,9 @@ def sensitivity_command(
 ) -> None:
     """Say how far each headline figure moves with choices that papers rarely state.
 
-    Five covariance estimators with raw and standardised units, guards after attacks,
-    label slop, and the paper's protocol: each figure's range over all of them, and
-    whether the ranking of several streams changes.
+    Five covariance estimators, standardised units, guards after attacks, label slop,
+    and the paper's protocol: each figure's range over all of them, and whether two
+    streams change places.
 
     \b
     Examples:
@@ -65,8 +65,9 @@ def sensitivity_command(
             name="sensitivity",
             caption=words(
                 "Sensitivity of headline figures: value by default, and range over "
-                "covariance estimators with raw and standardised units, guards after "
-                "attacks, label slop, and the paper's protocol, each changed alone."
+                "covariance estimators, standardised units, guards after attacks, "
+                "label slop, and the paper's protocol, each changed alone. An end "
+                "without a choice is the value by default."
             ),
             columns=RANGES,
             groups=one_group(found.ranges),

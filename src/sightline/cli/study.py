@@ -621,7 +621,7 @@ def study_summary(study: "Study") -> RenderableType:
         parts.append(
             Text(
                 f"Written to {study.folder}/: streams/, detectors/, tables/, figures/, "
-                "findings.md, methods.md, summary.csv, and each result.\n"
+                "attacks.csv, findings.md, methods.md, summary.csv, and each result.\n"
                 f"The report, for a browser: {study.folder / REPORT}"
             )
         )

@@ -1,6 +1,6 @@
 """What the terminal shows of evaluations and of a comparison: tables and sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -20,7 +20,7 @@ from sightline.show.evaluations import (
 )
 from sightline.show.table import RecordTable
 from sightline.show.terminal import rendered, with_legend
-from sightline.text import plural, share
+from sightline.text import names, plural, share
 
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
@@ -77,12 +77,20 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     parts += [Text(f"- {line}", style="bold") for line in of_method]
     if n_data := len({one.line for one in serious if not one.is_protocol}):
         parts.append(Text(f"- {audit_words(n_data)}"))
+    return Group(*parts, *_notices(evaluations))
+
+
+def _notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
+    """Yield each notice once, with the streams it is about; none named if it is all."""
+    about: dict[str, list[str]] = {}
     for e in evaluations:
         is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
-        name = f"{name_of(e)}: " if len(evaluations) > 1 else ""
-        notices = [*e.notices, *([EARLIER_RULES] if is_earlier else [])]
-        parts += [Text(f"- {name}{notice}") for notice in notices]
-    return Group(*parts)
+        earlier = [EARLIER_RULES] if is_earlier else []
+        for notice in dict.fromkeys((*e.notices, *earlier)):
+            about.setdefault(notice, []).append(name_of(e))
+    for notice, streams in about.items():
+        is_of_all = len(streams) == len(evaluations)
+        yield Text(f"- {'' if is_of_all else f'{names(streams)}: '}{notice}")
 
 
 def _attacks(e: Evaluation) -> list[RenderableType]:

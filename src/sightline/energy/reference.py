@@ -6,6 +6,7 @@ array; from them follow the reference and the mean energy of any part.
 """
 
 import math
+import warnings
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -572,7 +573,10 @@ def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
 
     n_drawn = min(rows.n_rows, MCD_ROWS)
     drawn = (np.arange(n_drawn) * rows.n_rows) // n_drawn
-    fitted = MinCovDet(random_state=0).fit(row_tables.gather_rows(rows, drawn))
+    with warnings.catch_warnings():
+        # A covariance that is not of full rank is refused below, in our words.
+        warnings.simplefilter("ignore", UserWarning)
+        fitted = MinCovDet(random_state=0).fit(row_tables.gather_rows(rows, drawn))
     return Reference(
         mean=np.asarray(fitted.location_),
         covariance=np.asarray(fitted.covariance_),

@@ -1,8 +1,9 @@
 """Remarks: what a reader of the figures must know, in sentences."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
+from sightline.data.scores import REFERENCE_KEY
 from sightline.evaluation.result import (
     HINDSIGHT,
     SWITCHES,
@@ -27,7 +28,9 @@ _AT_CHANCE = (
 )
 
 
-def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
+def remarks(
+    measures: StreamMeasures, uncertainty: Uncertainty, meta: Container[str] = ()
+) -> list[str]:
     """Return sentences on what limits the figures; empty if nothing does.
 
     Parameters
@@ -36,10 +39,12 @@ def remarks(measures: StreamMeasures, uncertainty: Uncertainty) -> list[str]:
         What was measured on the stream.
     uncertainty : Uncertainty
         Intervals and floors of the same figures.
+    meta : container of str
+        What is known of the stream: `REFERENCE_KEY` where it has no training data.
     """
     return [
         *_on_input(measures),
-        *_on_alarms(measures),
+        *_on_alarms(measures, REFERENCE_KEY not in meta),
         *_on_channels(measures),
         *_on_chance(measures, uncertainty),
         *_on_attacks(measures),
@@ -69,7 +74,7 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
         )
 
 
-def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
+def _on_alarms(measures: StreamMeasures, has_train: bool) -> Iterator[str]:
     """Yield remarks on rules in alarm too often, and on what the drift is and costs."""
     probe, own = measures.probe, measures.own_rule
     time = as_labelled("attack-free time", measures.stream.is_labelled)
@@ -93,7 +98,7 @@ def _on_alarms(measures: StreamMeasures) -> Iterator[str]:
             "A few extreme points dominate the mean drift (largest whitened residual "
             f"{measures.quality.max_z_test_normal:.3g}): read the median instead."
         )
-    if measures.drift.d_gap is None:
+    if measures.drift.d_gap is None and has_train:
         yield (
             "Drift mixes two causes: the detector fits its training data too well, and "
             "the plant has changed. Calibration residuals would separate them."

@@ -274,7 +274,7 @@ def _evaluate(
         repairs=verdicts.repairs if verdicts else None,
         verdict_counts=verdicts.verdict_counts if verdicts else None,
         segments=segments,
-        notices=(*stream.notices, *remarks(measures, uncertainty)),
+        notices=(*stream.notices, *remarks(measures, uncertainty, stream.meta)),
         findings=by_severity((*(audit.findings if audit else ()), *findings)),
         recording=audit.recording if audit else None,
         provenance=provenance,

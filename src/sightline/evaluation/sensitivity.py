@@ -1,12 +1,13 @@
 """How much headline figures depend on choices that a paper rarely states.
 
-Each choice is changed alone, but estimator and units together, as units matter only
-where an estimator shrinks. Without intervals, judgement and rules a setting is one pass
-over the rows.
+Each choice is changed alone. Units matter only where an estimator shrinks: OAS is tried
+in standardised units too, and of Ledoit-Wolf that is an estimator of its own. Without
+intervals, judgement and rules a setting is one pass over the rows.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final, cast
 
 import numpy as np
@@ -85,17 +86,16 @@ class Setting:
 def settings_for(step_s: float | None) -> list[Setting]:
     """Return the settings that are tried; guards need seconds a row."""
     found = [Setting(choice="default", value="default", options={})]
-    for estimator in ESTIMATORS:
-        for units in ("raw", "standardised"):
-            if (estimator, units) != (ESTIMATORS[0], "raw"):
-                found.append(
-                    Setting(
-                        choice="reference",
-                        value=f"{estimator}, {units}",
-                        options={"estimator": estimator},
-                        is_standardised=units == "standardised",
-                    )
+    for estimator in ESTIMATORS[1:]:
+        for units in ("", ", standardised") if estimator == "oas" else ("",):
+            found.append(
+                Setting(
+                    choice="reference",
+                    value=estimator + units,
+                    options={"estimator": estimator},
+                    is_standardised=bool(units),
                 )
+            )
     if step_s is not None:
         found += [
             Setting(
@@ -160,9 +160,8 @@ class Sensitivity:
                 }
                 if not values:
                     continue
-                low, high = (min, max)
-                low_by = low(values, key=lambda name: values[name])
-                high_by = high(values, key=lambda name: values[name])
+                low_by = min(values, key=lambda name: values[name])
+                high_by = max(values, key=lambda name: values[name])
                 found.append(
                     FigureRange(
                         stream=stream,
@@ -176,40 +175,44 @@ class Sensitivity:
                 )
         return found
 
-    def ranking(self, figure: str, setting: str) -> tuple[str, ...]:
-        """Return the streams by a figure under a setting, the best first."""
+    def _badness(self, figure: str, setting: str) -> dict[str, float]:
+        """Return a figure of each stream under a setting; the least is the best."""
         better = FIGURES[figure].better
-        values = {
-            one.stream: value
+        sign = {Better.HIGHER: -1, Better.LOWER: 1}.get(better)
+        return {
+            one.stream: abs(value) if sign is None else sign * value
             for one in self.tried
             if one.setting.name == setting
             and (value := one.figures[figure]) is not None
         }
-        order: Callable[[str], float] = {
-            Better.HIGHER: lambda name: -values[name],
-            Better.LOWER: lambda name: values[name],
-        }.get(better, lambda name: abs(values[name]))
-        return tuple(sorted(values, key=order))
+
+    def ranking(self, figure: str, setting: str) -> tuple[str, ...]:
+        """Return the streams by a figure under a setting, the best first."""
+        badness = self._badness(figure, setting)
+        return tuple(sorted(badness, key=lambda name: badness[name]))
 
     @property
     def changed_rankings(self) -> dict[str, tuple[str, ...]]:
-        """The settings under which streams rank otherwise than by default, by figure.
+        """The settings under which two streams change places, by figure.
 
-        Of figures that are neither good nor bad nothing is said.
+        Streams that tie, or that a setting could not be tried on, change no places. Of
+        figures that are neither good nor bad nothing is said.
         """
         settings = list(dict.fromkeys(one.setting.name for one in self.tried))
         return {
             figure: changed
             for figure in HEADLINES
             if FIGURES[figure].better is not Better.NEITHER
-            and (
-                changed := tuple(
-                    name
-                    for name in settings
-                    if self.ranking(figure, name) != self.ranking(figure, "default")
-                )
-            )
+            and (changed := tuple(s for s in settings if self._swaps(figure, s)))
         }
+
+    def _swaps(self, figure: str, setting: str) -> bool:
+        """Return whether two streams change places under a setting."""
+        before, after = (self._badness(figure, s) for s in ("default", setting))
+        return any(
+            (before[a] - before[b]) * (after[a] - after[b]) < 0
+            for a, b in combinations(before.keys() & after.keys(), 2)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, for JSON."""

@@ -104,6 +104,7 @@ def measure_figures(
     block: int = 1,
     floor: str = "shift",
     seed: int = 0,
+    more: Iterable[FigureEntry] = (),
 ) -> dict[str, AlarmFigure]:
     """Return the figures of one set of alarms or of one score, by key.
 
@@ -123,6 +124,8 @@ def measure_figures(
         bursts and so finds more attacks; never show it alone.
     seed : int
         Seed of the draws.
+    more : iterable of FigureEntry
+        Figures that are measured first, whatever `keys` says.
 
     Examples
     --------
@@ -133,7 +136,8 @@ def measure_figures(
     (0.952, 0.2)
     """
     on = MeasuredOn.ALARMS if isinstance(given, AlarmRuns) else MeasuredOn.SCORE
-    specs = [entry for entry in published(on) if entry.key in keys]
+    specs = [entry for entry in more if entry.on is on]
+    specs += [entry for entry in published(on) if entry.key in keys]
     values = _values(given, specs)
     found: dict[str, Floor | None] = {}
     ranges: dict[str, Interval | None] = {}

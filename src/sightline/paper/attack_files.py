@@ -54,15 +54,17 @@ class StudiedAttack:
         return self.runs.results.index(self.result) if known is None else known
 
     @property
-    def caught_by(self) -> str:
-        """Rules that catch it on the rows on which rules are judged."""
+    def caught_by(self) -> str | None:
+        """Rules that catch it; None where rules are not judged on its rows."""
         rules = self.attack.evaluation.rules
-        rows = () if rules is None else rules.table
-        return ";".join(
+        if rules is None or self.segment.stop <= rules.split:
+            return None
+        caught = (
             row.name
-            for row in rows
+            for row in rules.table
             if row.attacks is not None and self.segment.id in (row.attacks.which or ())
         )
+        return ";".join(caught) or "none"
 
     @property
     def movement(self) -> str | None:
@@ -142,7 +144,8 @@ def _columns() -> Columns[StudiedAttack]:
         ),
         plain(
             "caught_by",
-            "Rules that catch it on the rows on which rules are judged.",
+            "Rules that catch it, or none; empty if it lies before the rows on which "
+            "rules are judged.",
             lambda a: a.caught_by,
         ),
         plain("telemetry", "Whether the telemetry moves.", lambda a: a.movement),

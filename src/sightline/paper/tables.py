@@ -1075,7 +1075,11 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         if len(row[1]) == 1:
             return text_cell(first.segment.sentence)
         if any(s.verdict not in NO_EVIDENCE for s in segments(row)):
-            return text_cell(first.telemetry)
+            said = (
+                f"{study.detector_title(one.runs.label)}: {one.segment.verdict}"
+                for one in row[1]
+            )
+            return text_cell(f"{'; '.join(said)}.")
         nothing = "None of the repairs makes this attack stand out in these residuals."
         return text_cell(f"{nothing} {first.telemetry}")
 

@@ -31,7 +31,7 @@ from sightline.metrics.alarm_load import (
     AlarmMetrics,
     AttackAlarms,
 )
-from sightline.metrics.measures import Compactness, Drift
+from sightline.metrics.measures import Compactness, Drift, Quality
 from sightline.metrics.ranking import Rank
 from sightline.metrics.windows import Windows
 from sightline.rules.choose import count_words, false_alarm_words
@@ -419,6 +419,7 @@ _BLOCKS: tuple[tuple[str, type, str], ...] = (
     ("windows", Windows, ""),
     ("drift", Drift, ""),
     ("compactness", Compactness, ""),
+    ("quality", Quality, ""),
     ("probe", AlarmMetrics, ""),
     ("probe_test_calibrated", AlarmMetrics, "test_calibrated_"),
     ("own_rule", AlarmMetrics, "own_rule_"),
@@ -439,5 +440,7 @@ SUMMARY: Columns[NamedResult] = (
         )
         for block, record, prefix in _BLOCKS
         for field in fields(record)
+        # Lists of channels are in evaluation.json.
+        if not field.name.endswith("_channels")
     ),
 )

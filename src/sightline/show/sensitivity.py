@@ -12,13 +12,22 @@ from sightline.show.table import Column, Columns, RecordTable, TableCell
 FILE: Final = "sensitivity.json"
 
 
-def _number(key: str, header: str) -> Column[FigureRange]:
-    def get(one: FigureRange) -> TableCell:
-        value = getattr(one, key)
-        text = "" if value is None else FIGURES[one.figure].text(value)
-        return TableCell(text, values=(value,))
+def _text(one: FigureRange, key: str) -> str:
+    value = getattr(one, key)
+    return "" if value is None else FIGURES[one.figure].text(value)
 
-    return Column(key, header, get, "r")
+
+def _end(key: str, header: str) -> Column[FigureRange]:
+    """Return the column of an end, with its choice unless it reads as default."""
+
+    def get(one: FigureRange) -> TableCell:
+        by, shown = getattr(one, f"{key}_by"), _text(one, key)
+        if shown != _text(one, "default"):
+            # Words instead of a name with hyphens, which no terminal breaks well.
+            shown += f" {by.replace('-', ' ')}"
+        return TableCell(shown, values=(getattr(one, key), by))
+
+    return Column(key, header, get, parts=("", "by"))
 
 
 RANGES: Columns[FigureRange] = (
@@ -28,11 +37,14 @@ RANGES: Columns[FigureRange] = (
         lambda r: TableCell(FIGURES[r.figure].name, values=(str(r.figure),)),
     ),
     Column("stream", "stream", lambda r: r.stream),
-    _number("default", "default"),
-    _number("low", "lowest"),
-    Column("low_by", "by", lambda r: r.low_by),
-    _number("high", "highest"),
-    Column("high_by", "by", lambda r: r.high_by),
+    Column(
+        "default",
+        "default",
+        lambda r: TableCell(_text(r, "default"), values=(r.default,)),
+        "r",
+    ),
+    _end("low", "lowest, by"),
+    _end("high", "highest, by"),
 )
 
 
@@ -40,11 +52,11 @@ def ranking_lines(found: Mapping[str, Any]) -> list[str]:
     """Return a sentence for each figure whose ranking of streams changes."""
     changed: Mapping[str, list[str]] = found["changed_rankings"]
     lines = [
-        f"The ranking by {FIGURES[figure].spoken} changes under {'; '.join(settings)}."
+        f"Streams change places by {FIGURES[figure].name} under {'; '.join(settings)}."
         for figure, settings in changed.items()
     ]
     if not lines and len({row["stream"] for row in found["ranges"]}) > 1:
-        lines.append("No ranking changes under any setting.")
+        lines.append("No streams change places under any setting.")
     return lines
 
 

@@ -103,6 +103,7 @@ def read_scores(
         numbers = read_numbers(table, columns, time_format)
         frame = numbers.frame
         own = named.get("score")
+        taken: tuple[str, ...] = ()
         if own is None and "score" not in files:
             if len(left) != 1:
                 raise FileError(
@@ -111,6 +112,10 @@ def read_scores(
                     "--train."
                 )
             own, left = left[0], []
+            taken = (
+                f"Column {own!r} is taken as the score, as it is the only one left: if "
+                "it is a measurement, name the score with --score or --scores.",
+            )
         n_rows = len(frame)
         stream = ResidualStream(
             np.zeros((2, 1)),
@@ -119,7 +124,7 @@ def read_scores(
             test_time=None if time is None else frame[time].to_numpy(),
             alarms=frame[named["alarms"]].to_numpy() if "alarms" in named else None,
             name=name or test.stem,
-            notices=numbers.notices,
+            notices=(*taken, *numbers.notices),
             timezone=numbers.zone,
             **known,
         )

@@ -119,8 +119,8 @@ COSTS: Columns[CostRow] = (
     Column("testbed", "Testbed", lambda r: text_cell(r[0].testbed)),
     Column("detector", "Detector", lambda r: text_cell(r[0].detector)),
     Column("seed", "Seed", lambda r: text_cell(str(r[0].seed))),
-    _number("train_cpu_s", "Training, CPU s", 1),
-    _number("score_cpu_s", "Scoring, CPU s", 1),
+    _number("train_cpu_s", "Training, CPU s", 2),
+    _number("score_cpu_s", "Scoring, CPU s", 2),
     _number("peak_mib", "Memory, MiB", 0),
     _number("n_numbers", "Numbers kept", 0),
 )

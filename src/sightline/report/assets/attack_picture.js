@@ -115,7 +115,7 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
     line: { width: 1.2, color: colour("ink") }, hovertemplate: `deviation score %{y:.3g}<br>${timeField(entry.clock)}<extra></extra>`,
   }];
   chart.yaxis = logAxis("", data[0].y.filter((v) => v !== null), { domain: domains[0] });
-  title("deviation score (energy), and the alarm limit (tau99)", 0);
+  title("deviation score and alarm limit (tau99)", 0);
   chart.shapes.push({
     type: "rect", xref: "x", x0: x(attack.start), x1: x(attack.stop - 1), yref: "y domain", y0: 0, y1: 1,
     fillcolor: verdictColour(attack.verdict), opacity: 0.16, line: { width: 0 }, layer: "below",
@@ -124,7 +124,7 @@ function pictureSpec(entry, attack, picture, heat, signals, from, to, width) {
   if (picture) {
     const columns = Array.from({ length: picture.columns }, (_, c) => x(from + ((c + 0.5) * (to - from)) / picture.columns));
     heatRow(data, chart, picture, heat, columns, domains[1]);
-    title(`part of each tag (log scale)${picture.targets.length ? "; ◎ target of the attack" : ""}`, 1);
+    title(`part of each tag (log scale)${picture.targets.length ? "; ◎ target" : ""}`, 1);
     picture.signals.forEach((signal, k) => signalRow(data, chart, signal, signals[k], columns, domains[2 + k], 3 + k, title, 2 + k));
   }
   return { data, layout: chart };

@@ -122,7 +122,7 @@ function attackTexts(row, detail) {
   const figures = element("p", "facts-line");
   detail.facts.forEach(([name, value, key], i) => figures.append(i ? " · " : "", termLink(key, name), ` ${value}`));
   left.append(figures);
-  if (detail.divergence.length) left.append(divergence(detail.divergence));
+  if (detail.divergence.length) left.append(element("p", "facts-line", "Divergence from normal in parts, nats a row:"), divergence(detail.divergence));
   if (detail.signature) {
     const agrees = detail.signature_agrees === null ? "" : detail.signature_agrees ? ", and the repairs agree" : ", but the repairs disagree";
     const reading = element("p", "facts-line");
