@@ -12,11 +12,12 @@ from sightline.detectors import load_detector, subspace
 from sightline.detectors.conformance import check_detector
 from sightline.detectors.subspace import (
     KEPT_SHARE,
-    MOST_KEPT,
+    MOST_AXES,
     MOST_SETTLING,
     SETTLED,
     KalmanFilter,
     Pasad,
+    StateSpace,
     lag_moments,
     settling_filter,
 )
@@ -134,7 +135,7 @@ def test_a_run_begins_again_and_has_residuals_once_the_filter_has_settled():
     same = np.isin(whole.index, told.index)
     # What the filter began with has been forgotten: to a millionth of a deviation.
     gap = np.abs(told.values - whole.values[same]) / detector.deviation
-    assert 0 < gap.max() < 10 * SETTLED
+    assert gap.max() < 10 * SETTLED
     short = plant(back, seed=3)
     with pytest.raises(StreamError, match=f"has {back + 1} rows, which Kalman filter"):
         detector.residuals(short)
@@ -143,12 +144,12 @@ def test_a_run_begins_again_and_has_residuals_once_the_filter_has_settled():
 def test_a_filter_that_would_not_settle_forgets_older_rows():
     # A level that hardly moves below large noise: its best gain is near 0.
     one = np.ones((1, 1))
-    still = np.array([[1e-8, 0.0], [0.0, 1.0]])
-    _, slow, rows, weight = settling_filter(0.9999 * one, one, still, one, 10**5)
+    model = StateSpace(0.9999 * one, one, np.diag([1e-8, 1.0]), one, one)
+    _, slow, weight, rows, _ = settling_filter(model, 10**5)
     assert (weight, rows > 1000) == (1.0, True)
-    closed, gain, rows, weight = settling_filter(0.9999 * one, one, still, one, 60)
-    assert weight == pytest.approx(SETTLED ** (1 / 60))
-    assert rows <= 61
+    closed, gain, weight, rows, wait = settling_filter(model, 60)
+    assert weight in [pytest.approx(SETTLED ** (k / 60)) for k in (0.5, 1)]
+    assert 0 < wait < rows <= 61
     assert 0 < slow[0, 0] < gain[0, 0]
     assert 0 < closed[0, 0] <= weight
     assert closed[0, 0] ** (rows - 1) <= SETTLED < closed[0, 0] ** (rows - 2)
@@ -167,6 +168,21 @@ def test_without_a_filter_it_is_the_training_mean_and_says_so(monkeypatch):
     np.testing.assert_allclose(told.values * told.scale, wanted, atol=1e-9)
 
 
+def test_the_number_of_states_is_the_one_with_the_least_error_on_held_out_rows():
+    train = plant(6000)
+    chosen = KalmanFilter().fit(train)
+    held = chosen.split.held_out
+
+    def error(detector):
+        told = detector.residuals(train)
+        of = told.values[np.isin(told.index, held)] / detector.deviation
+        return (of[:, [0, 2, 3]] ** 2).mean()
+
+    errors = {k: error(KalmanFilter(order=k).fit(train)) for k in (1, 2, 3, 8)}
+    assert errors[2] < 0.9 * errors[1]
+    assert error(chosen) < 1.01 * min(errors.values())
+
+
 # --------------------------------------------------------------------------- PASAD
 
 
@@ -175,7 +191,7 @@ def published(train, test, lag):
     trajectory = np.array([train[k : k + lag] for k in range(len(train) - lag + 1)]).T
     left, singular, _ = np.linalg.svd(trajectory)
     share = np.cumsum(singular**2) / (singular**2).sum()
-    r = min(int(np.argmax(share >= KEPT_SHARE)) + 1, MOST_KEPT)
+    r = min(int(np.argmax(share >= KEPT_SHARE)) + 1, MOST_AXES)
     basis = left[:, :r]
     centroid = basis.T @ trajectory.mean(axis=1)
     vectors = [test[k : k + lag] for k in range(len(test) - lag + 1)]
@@ -191,7 +207,9 @@ def test_scores_are_those_of_the_explicit_trajectory_matrix(lag):
     spread = train.values[lag - 1 :].std(axis=0)
     np.testing.assert_array_equal(told.index, np.arange(lag - 1, 300))
     for tag in (0, 2, 3):
-        learned, seen = ((r.values[:, tag] - mean[tag]) / spread[tag] for r in (train, test))
+        learned, seen = (
+            (r.values[:, tag] - mean[tag]) / spread[tag] for r in (train, test)
+        )
         scores = (told.values[:, tag] * told.scale[tag] / spread[tag]) ** 2 * lag
         wanted = published(learned, seen, lag)
         np.testing.assert_allclose(scores, wanted, rtol=1e-9, atol=1e-9)
@@ -220,7 +238,14 @@ def test_moments_of_lagged_vectors_in_pieces_are_those_of_all_of_them():
 
 @pytest.mark.parametrize(
     ("step_s", "every", "lag"),
-    [(1, 1, 200), (10, 1, 180), (10, 2, 90), (60, 1, 30), (3600, 1, 10), (None, 1, 200)],
+    [
+        (1, 1, 200),
+        (10, 1, 180),
+        (10, 2, 90),
+        (60, 1, 30),
+        (3600, 1, 10),
+        (None, 1, 200),
+    ],
 )
 def test_the_lag_is_half_an_hour_within_bounds(step_s, every, lag):
     detector = Pasad(every=every).fit(plant(2000, step_s=step_s))
@@ -278,7 +303,8 @@ def test_a_lost_tag_is_replaced_by_what_the_others_tell(kind):
     lost = np.isnan(without_lost(told, marked, detector, "export"))
     assert np.flatnonzero(lost.any(axis=0)).tolist() == [3]
     at = told.index[np.flatnonzero(lost[:, 3])]
-    assert (at[0], at[-1]) == (300, 309 + detector.look_back())
+    assert (at[0], at[-1]) == (300, 309 + detector.memory())
+    assert 3 < detector.memory() <= detector.look_back()
 
 
 @pytest.mark.parametrize("kind", KINDS)

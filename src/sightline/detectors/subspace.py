@@ -4,10 +4,9 @@ They need numpy and scipy only. `kalman` is a linear state-space model of all ta
 `pasad` looks at each tag by itself, over half an hour.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, solve_discrete_are
@@ -27,12 +26,12 @@ from sightline.progress import Progress
 
 # A setting that counts rows is at most this share of train.
 _SHARE_OF_TRAIN = 0.1
-# Share of what singular values or eigenvalues sum up to, and how many are kept at most.
-KEPT_SHARE, MOST_KEPT = 0.99, 30
+# Share of what squared singular values, or eigenvalues, sum up to that is kept.
+KEPT_SHARE = 0.99
 
 
 def leading(values: Floats, total: float) -> int:
-    """Return how many of descending values make up 99% of a total; at most 30.
+    """Return how many of descending values make up 99% of a total.
 
     Examples
     --------
@@ -40,7 +39,7 @@ def leading(values: Floats, total: float) -> int:
     2
     """
     enough = int((np.cumsum(values) < KEPT_SHARE * total).sum()) + 1
-    return min(enough, MOST_KEPT, len(values))
+    return min(enough, len(values))
 
 
 def runs_of_rows(rows: Ints) -> tuple[Ints, Ints]:
@@ -89,9 +88,16 @@ _ROWS_OF_MOMENTS = 50_000
 _MOST_LINES, _MOST_BLOCKS = 600, 20
 # Added to the variance of each line, which is 1, and to that of innovations.
 _RIDGE, _LEAST_NOISE = 1e-4, 1e-6
+# Numbers of states that are tried; those within 1% of the least error are a tie.
+ORDERS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 45, 60)
+_CLOSE = 1.01
 # The filter has settled when the state it began with moves no expectation by more than
-# this share of a tag's deviation; within so many rows.
+# this share of a tag's deviation; within so many rows. It has forgotten a lost tag when
+# that share is no more than this.
 SETTLED, MOST_SETTLING = 1e-6, 300
+FORGOTTEN = 0.01
+# Weights of each older row that are tried, as powers of the one that alone would do.
+_WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +107,7 @@ class KalmanSettings(BaselineSettings):
     Parameters
     ----------
     order : int, optional
-        Number of states; by the singular values if not given.
+        Number of states; chosen from 1 to 60 on held-out rows if not given.
     """
 
     order: Count | None = None
@@ -110,8 +116,8 @@ class KalmanSettings(BaselineSettings):
 class KalmanFilter(_LagBaseline):
     """Expects of each tag what a linear state-space model foretells of its next row.
 
-    The model is ``x(t+1) = A x + w, y = C x + v`` of standardised tags. States are found
-    as in N4SID: the rows to come are projected on the rows before (block Hankel
+    The model is ``x(t+1) = A x + w, y = C x + v`` of standardised tags. States are
+    those of N4SID: the rows to come are projected on the rows before (block Hankel
     matrices, by the triangular factor of their second moments), and the leading
     singular vectors of the projection span the states. A, C and the covariances of w
     and v follow by least squares, the gain K by the Riccati equation. Residuals are the
@@ -142,18 +148,24 @@ class KalmanFilter(_LagBaseline):
         deviates=(
             f"At most {_ROWS_OF_MOMENTS:,} evenly chosen rows of train, each with the "
             "rows before it in its run, give the second moments.",
-            f"The order is the smallest with {KEPT_SHARE:.0%} of the squared singular "
-            f"values, at most {MOST_KEPT}.",
+            f"States: the fewest, of {', '.join(map(str, ORDERS))}, with an error "
+            "on held-out rows within 1% of the least; without held-out rows the "
+            f"fewest with {KEPT_SHARE:.0%} of the squared singular values.",
             "Where the optimal filter would need more rows to settle than "
             f"{MOST_SETTLING} or a tenth of train, older rows are weighted less.",
         ),
     )
     settings_type = KalmanSettings
-    learned = (*_LagBaseline.learned, "closed", "gain", "output", "weighting")
+    learned = (*_LagBaseline.learned, "closed", "gain", "output", "weighting", "wait")
     closed: Floats
     gain: Floats
     output: Floats
     weighting: float
+    wait: int
+
+    def memory(self, preset: str = "export") -> int:
+        """Return how many rows of a tag must be usable again until it is forgotten."""
+        return self.wait
 
     def _lag_of(self, step_s: float, most: int) -> int:
         return min(MOST_SETTLING, most) + 1
@@ -161,21 +173,36 @@ class KalmanFilter(_LagBaseline):
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
         self.mean, self.covariance, self.deviation, moving = standards(values, trained)
         n_tags, p = len(self.mean), len(moving)
-        self.closed, self.weighting = np.zeros((0, 0)), 0.0
+        self.closed, self.weighting, self.wait = np.zeros((0, 0)), 0.0, 0
         self.gain, self.output = np.zeros((0, n_tags)), np.zeros((n_tags, 0))
         some = trained[:: 1 + len(trained) // _ROWS_OF_MOMENTS]
         lines = min(_MOST_LINES, len(some) // 10)
         n_blocks = min(max(lines // max(p, 1), 2), _MOST_BLOCKS, self.lag // 2)
-        if p and n_blocks >= 2:
-            standard = ((values - self.mean) / self.deviation)[:, moving]
-            second = joined_moments(standard, some, range(2 * n_blocks - 1, -1, -1))
-            model = identified(second, p, self.settings.order)
-            filtered = settling_filter(*model, self.lag - 1)
+        lags = range(2 * n_blocks - 1, -1, -1)
+        if not p or n_blocks < 2:
+            return
+        standard = ((values - self.mean) / self.deviation)[:, moving]
+        second = joined_moments(standard, some, lags)
+        orders: tuple[int | None, ...] = (self.settings.order,)
+        if len(held_out) and orders == (None,):
+            orders = ORDERS
+        models = [identified(second, p, order) for order in orders]
+        if len(models) > 1:
+            some = held_out[:: 1 + len(held_out) // _ROWS_OF_MOMENTS]
+            judged = joined_moments(standard, some, lags)
+            errors = [model.error(judged) for model in models]
+            close = _CLOSE * min(errors)
+            models = [
+                models[k] for k in np.argsort(np.fmax(errors, close), stable=True)
+            ]
+        for model in models:
+            filtered = settling_filter(model, self.lag - 1)
             if filtered is not None:
-                self.closed, gain, self.lag, self.weighting = filtered
+                self.closed, gain, self.weighting, self.lag, self.wait = filtered
                 n = len(gain)
                 self.gain, self.output = np.zeros((n, n_tags)), np.zeros((n_tags, n))
-                self.gain[:, moving], self.output[moving] = gain, model[1]
+                self.gain[:, moving], self.output[moving] = gain, model.output
+                return
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         residuals = values[rows] - self.mean
@@ -202,10 +229,29 @@ class KalmanFilter(_LagBaseline):
         return told, weight
 
 
-def identified(
-    second: Floats, n_tags: int, order: int | None
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Return A, C, the covariance of (w, v), and that of states, by N4SID.
+class StateSpace(NamedTuple):
+    """A linear model of states and tags, and how rows before tell the states.
+
+    With n states and p tags: A (n, n), C (p, n), the covariance of (w, v), that of
+    states, and the weights of the rows before, the oldest first, for each state.
+    """
+
+    transition: Floats
+    output: Floats
+    noise: Floats
+    states: Floats
+    weights: Floats
+
+    def error(self, second: Floats) -> float:
+        """Return the mean square of what a row is beyond its expectation, by tag."""
+        p, half = len(self.output), self.weights.shape[1]
+        told = np.hstack([-self.output @ self.weights, np.eye(p)])
+        part = second[: half + p, : half + p]
+        return float(np.einsum("ij,jk,ik->", told, part, told, optimize=True)) / p
+
+
+def identified(second: Floats, n_tags: int, order: int | None) -> StateSpace:
+    """Return the model of some second moments, by N4SID.
 
     Parameters
     ----------
@@ -215,11 +261,6 @@ def identified(
         Tags, standardised.
     order : int, optional
         Number of states; by 99% of the squared singular values if not given.
-
-    Returns
-    -------
-    transition, output : array of shape (order, order) and (n_tags, order)
-    noise, states : array of shape (order + n_tags,) * 2 and (order, order)
     """
     half = len(second) // 2
     next_half = half + n_tags
@@ -232,33 +273,41 @@ def identified(
     # States of this row and of the next, and this row itself, each of all lines.
     made = np.zeros((2 * n + n_tags, 2 * half))
     now, then = lower[:half, :half], lower[:next_half, :next_half]
-    made[n + n_tags :, :half] = np.linalg.pinv(observed) @ np.linalg.solve(
-        now.T, lower[half:, :half].T
-    ).T
-    made[:n, :next_half] = np.linalg.pinv(observed[:-n_tags]) @ np.linalg.solve(
-        then.T, lower[next_half:, :next_half].T
-    ).T
+    made[n + n_tags :, :half] = (
+        np.linalg.pinv(observed) @ np.linalg.solve(now.T, lower[half:, :half].T).T
+    )
+    made[:n, :next_half] = (
+        np.linalg.pinv(observed[:-n_tags])
+        @ np.linalg.solve(then.T, lower[next_half:, :next_half].T).T
+    )
     made[n : n + n_tags, half:next_half] = np.eye(n_tags)
     moments = made @ second @ made.T
     both, states = slice(0, n + n_tags), slice(n + n_tags, None)
     model = np.linalg.solve(moments[states, states], moments[states, both]).T
     noise = moments[both, both] - model @ moments[states, both]
-    return model[:n], model[n:], (noise + noise.T) / 2, moments[states, states]
+    return StateSpace(
+        transition=model[:n],
+        output=model[n:],
+        noise=(noise + noise.T) / 2,
+        states=moments[states, states],
+        weights=made[states, :half],
+    )
 
 
 def settling_filter(
-    transition: Floats, output: Floats, noise: Floats, states: Floats, most: int
-) -> tuple[Floats, Floats, int, float] | None:
-    """Return A - K C, K, rows to look at, and the weight of each older row.
+    model: StateSpace, most: int
+) -> tuple[Floats, Floats, float, int, int] | None:
+    """Return A - K C, K, the weight of each older row, rows to look at, and to wait.
 
-    The first of a few weights with which the filter settles within so many rows, 1
-    first; None if there is none.
+    Of a few weights, 1 first, the first with which the filter settles within `most`
+    rows; None if there is none.
     """
+    transition, output, noise, states, _ = model
     n = len(transition)
     spread = np.linalg.cholesky(states + 1e-12 * np.trace(states) * np.eye(n))
     noise = noise + _LEAST_NOISE * np.eye(len(noise))
     q, r, s = noise[:n, :n], noise[n:, n:], noise[:n, n:]
-    for power in (0, 1, 2, 4):
+    for power in _WEIGHTS:
         weight = SETTLED ** (power / most)
         a, c = transition / weight, output / weight
         try:
@@ -267,10 +316,12 @@ def settling_filter(
             continue
         gain = np.linalg.solve(c @ p @ c.T + r, (a @ p @ c.T + s).T).T
         closed = transition - gain @ output
-        begun = spread
+        begun, wait = spread, 0
         for row in range(most + 1):
-            if (np.linalg.norm(output @ begun, axis=1) <= SETTLED).all():
-                return closed, gain, row + 1, weight
+            left = np.linalg.norm(output @ begun, axis=1).max()
+            wait += int(left > FORGOTTEN)
+            if left <= SETTLED:
+                return closed, gain, weight, row + 1, wait
             begun = closed @ begun
     return None
 
@@ -280,6 +331,7 @@ def settling_filter(
 # Seconds that a lagged vector lasts, within so many rows.
 LAG_S = 1800.0
 LAG_ROWS = (10, 500)
+MOST_AXES = 30
 # Lagged vectors projected by one product, and rows worked on at a time.
 _VECTORS, _ROWS_AT_ONCE = 64, 32_768
 
@@ -333,7 +385,7 @@ class Pasad(_LagBaseline):
             "to the centroid than usual.",
             "Tags are standardised by train.",
             f"The paper chooses the dimension by eye: here {KEPT_SHARE:.0%} of the "
-            f"eigenvalues' sum, at most {MOST_KEPT}; the lag is half an hour.",
+            f"eigenvalues' sum, at most {MOST_AXES}; the lag is half an hour.",
             "Vectors never cross a gap. Its threshold, the largest score of a "
             "validation period, is left to the alarm rules.",
         ),
@@ -350,7 +402,7 @@ class Pasad(_LagBaseline):
     def _learn_rows(self, values: Floats, trained: Ints, held_out: Ints) -> None:
         known = standards(values, trained)
         self.mean, self.covariance, self.deviation, self.moving = known
-        most = min(MOST_KEPT, self.lag)
+        most = min(MOST_AXES, self.lag)
         self.bases = np.zeros((len(self.moving), self.lag, most))
         self.centres = np.zeros((len(self.moving), most))
         for k, tag in enumerate(self.moving):
