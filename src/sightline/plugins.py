@@ -44,6 +44,8 @@ OURS: Mapping[str, Mapping[str, str]] = MappingProxyType(
             "mean": "sightline.detectors.baselines:TrainingMean",
             "last-value": "sightline.detectors.baselines:LastValue",
             "pair": "sightline.detectors.baselines:NearAndFar",
+            "kalman": "sightline.detectors.subspace:KalmanFilter",
+            "pasad": "sightline.detectors.subspace:Pasad",
         },
         TESTBEDS: {
             "swat": "sightline.testbeds.swat:Swat",

@@ -33,7 +33,7 @@ from sightline.rules.file import _digest
 
 # Detectors whose files are damaged; networks only where torch is installed.
 TRAINED = ("gdn", "tranad", "nsibf", "fusagnet") if find_spec("torch") else ()
-SAVED = ("pca", "var", "pair", "geco", "mean", *TRAINED)
+SAVED = ("pca", "var", "pair", "kalman", "pasad", "geco", "mean", *TRAINED)
 TAGS = ("FIT101", "LIT101", "MV101", "P201")
 SCENARIO = """\
 id,start_s,duration_s,tag,kind,value,rate,note

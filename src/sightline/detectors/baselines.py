@@ -797,7 +797,7 @@ class NearAndFar(Baseline):
         )
         now, past = range(LAGS + 1), range(self.gap + 1, self.gap + LAGS + 1)
         standard = ((values - self.mean) / self.deviation)[:, self.moving]
-        second, q = _joined_moments(standard, trained, (*now, *past)), len(self.moving)
+        second, q = joined_moments(standard, trained, (*now, *past)), len(self.moving)
         n = q * len(now)
         inverse = np.linalg.inv(second[:n, :n] + NEAR_RIDGE * np.eye(n))[:, :q]
         damped = second[n:, n:] + FAR_RIDGE * np.eye(q * LAGS)
@@ -835,7 +835,7 @@ class NearAndFar(Baseline):
         return (f"The far forecast reads nothing of the last {rows}.",)
 
 
-def _joined_moments(values: Floats, rows: Ints, lags: Sequence[int]) -> Floats:
+def joined_moments(values: Floats, rows: Ints, lags: Sequence[int]) -> Floats:
     """Return the second moments of rows joined with those so many rows before."""
     width = values.shape[1] * len(lags)
     second = np.zeros((width, width))
