@@ -148,7 +148,7 @@ WRITTEN_AT = re.compile(rb'"written": "[^"]*", ')
 def written(folder: Path, writer: Writer) -> dict[str, bytes]:
     """Return the content of all files that a command wrote, but for a study's cache.
 
-    When a line of a watch's log was written is not compared.
+    When a line of a watch's log was written is not compared, nor what cells cost.
     """
     return {
         str(path.relative_to(folder)): WRITTEN_AT.sub(b"", path.read_bytes())
@@ -156,6 +156,7 @@ def written(folder: Path, writer: Writer) -> dict[str, bytes]:
         for path in sorted((folder / place).rglob("*"))
         if path.is_file()
         and path.name != ".lock"
+        and path.stem != "costs"
         and "cache" not in path.relative_to(folder).parts
     }
 

@@ -94,6 +94,10 @@ class Figure(StrEnum):
     P_EFF = "p_eff"
     MAX_Z = "max_z"
     EXCESS_KURTOSIS = "excess_kurtosis"
+    CHI_SQUARE_TAIL = "chi_square_tail"
+    CHI_SQUARE_TAIL_TEST = "chi_square_tail_test"
+    CHI_SQUARE_VARIANCE = "chi_square_variance"
+    CHI_SQUARE_VARIANCE_TEST = "chi_square_variance_test"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -460,10 +464,11 @@ _OF_NORMAL_OPERATION = (
     ),
     *(
         _quality(
-            key=f"chi_square_{key}{end}",
+            key=Figure(f"chi_square_{key}{end}"),
             name=f"{name}, {rows}",
             sentence=f"{sentence} ({rows} rows); 1 where the law holds.",
             better=Better.NEAR_ONE,
+            reference="",
             **_ANY_SIZE,
         )
         for key, name, sentence in (

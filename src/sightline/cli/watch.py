@@ -129,10 +129,10 @@ def watch_command(
         errors.print(notice, soft_wrap=True)
     read = f"{plural(len(done.read), 'file')} read"
     waiting = f", {names(done.waiting, 3)} left" if done.waiting else ""
-    lines = [f"{read}{waiting}; {plural(done.alarms, 'alarm')} ended."]
+    lines = [f"{read}{waiting}; {plural(done.alarms, 'alarm')} of the rule ended."]
     lines += [done.readings] if done.readings else []
     if done.n_waiting:
-        said = counted(done.n_waiting, "alarm", "has", "have")
+        said = counted(done.n_waiting, "alarm", "of any kind has", "of all kinds have")
         lines.append(
             f"{said} ended and nobody has acknowledged: sightline alarm list {state}"
         )

@@ -457,8 +457,9 @@ def stream_given(
             )
         return stream
     if test is None:
+        missing = "train" if train is None else "test"
         raise StreamError(
-            "`test` is missing: evaluate needs a ResidualStream, or residuals of "
+            f"`{missing}` is missing: evaluate needs a ResidualStream, or residuals of "
             "attack-free training data and of the test, as in evaluate(train=..., "
             "test=..., labels=...)."
         )

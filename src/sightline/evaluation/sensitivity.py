@@ -256,7 +256,7 @@ def sensitivity(
     >>> labels[100:120] = 1
     >>> test[100:120, 0] += 4.0
     >>> found = sensitivity([ResidualStream(train, test, labels, name="mine")])
-    >>> [one.figure for one in found.ranges][:2]
+    >>> [str(one.figure) for one in found.ranges][:2]
     ['roc_auc', 'pauc_1']
     """
     called = [stream.name for stream in streams]
@@ -265,7 +265,7 @@ def sensitivity(
             f"Two streams are called the same ({', '.join(called)}): rename one."
         )
     tried: list[Tried] = []
-    refused: dict[str, list[tuple[str, str]]] = {}
+    refused: dict[str, list[str]] = {}
     plans = [(s, one) for s in streams for one in settings_for(s.step_s)]
     for k, (stream, setting) in enumerate(plans):
         progress(Step(StepKind.SCORING, k, len(plans), setting.name))
@@ -282,15 +282,11 @@ def sensitivity(
         except (StreamError, MissingExtraError) as error:
             if setting.choice == "default":
                 raise
-            refused.setdefault(str(error), []).append((setting.name, stream.name))
+            refused.setdefault(f"{setting.name}: {error}", []).append(stream.name)
             continue
         figures = {str(figure): FIGURES[figure].of(found) for figure in HEADLINES}
         tried.append(Tried(stream=stream.name, setting=setting, figures=figures))
-    notices = [
-        f"Not tried ({'; '.join(dict.fromkeys(name for name, _ in pairs))}) for "
-        f"{names(list(dict.fromkeys(stream for _, stream in pairs)))}: {reason}"
-        for reason, pairs in refused.items()
-    ]
+    notices = [f"Not tried on {names(on)}: {why}" for why, on in refused.items()]
     return Sensitivity(tried=tuple(tried), notices=tuple(notices))
 
 

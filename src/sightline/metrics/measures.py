@@ -161,23 +161,37 @@ class Quality:
         Nothing wrong: 0.
         Paper: kurt.
         Null: if fourth powers overflow. A few rows can make it huge.
-    chi_square_tail, chi_square_tail_test : float, optional
-        How often rows of train, and normal test rows, lie beyond the 99% point of the
-        law that Gaussian residuals follow.
+    chi_square_tail : float, optional
+        How often rows of train lie beyond the 99% point of the law that Gaussian
+        residuals follow.
         Formula: share of rows with `2 e_t` above the 0.99 quantile of a chi-squared
         with p degrees of freedom, over 0.01.
         Range: 0 to 100.
         Better: near 1.
         Nothing wrong: 1.
-        Null: in results of earlier versions. Above 1 with heavy tails, or, in test,
-        with drift: a limit by the law would ring that many times as often.
-    chi_square_variance, chi_square_variance_test : float, optional
-        How widely their energy varies, compared with that law.
+        Null: in results of earlier versions. Above 1 with heavy tails: a limit by the
+        law would ring that many times as often.
+    chi_square_tail_test : float, optional
+        The same of normal test rows.
+        Formula: as `chi_square_tail`.
+        Range: 0 to 100.
+        Better: near 1.
+        Nothing wrong: 1.
+        Null: as `chi_square_tail`. Above that of train with drift.
+    chi_square_variance : float, optional
+        How widely the energy of train varies, compared with that law.
         Formula: variance of `e_t`, over `p / 2`.
         Range: from 0.
         Better: near 1.
         Nothing wrong: 1.
         Null: if it overflows, and in results of earlier versions.
+    chi_square_variance_test : float, optional
+        The same of normal test rows.
+        Formula: as `chi_square_variance`.
+        Range: from 0.
+        Better: near 1.
+        Nothing wrong: 1.
+        Null: as `chi_square_variance`.
     constant_channels : tuple of str
         Channels that never change on train.
         Formula: lowest = highest.

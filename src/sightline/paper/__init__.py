@@ -181,8 +181,7 @@ def write_up(
     >>> evaluation = evaluate(stream, intervals=False)
     >>> written = write_up([evaluation], mkdtemp(), n_replicates=2)
     >>> written.files[:4]
-    ('comparison.json', 'figures/captions.md', 'figures/mean_shift_identity.pdf',
-     'figures/mean_shift_identity.png')
+    ('attacks-columns.csv', 'attacks.csv', 'comparison.json', 'figures/captions.md')
     >>> written.notices[-2]
     "Skipped figure 'agreement': it needs at least two detectors on one testbed."
     """
