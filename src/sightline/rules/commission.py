@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from sightline.audit.record import is_own_plant
 from sightline.data.arrays import Bools
 from sightline.data.record_parts import outside
 from sightline.data.recording import seconds
@@ -638,6 +639,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         notes=tuple(notes),
         choice=choice,
         is_labelled=bool(basis.test.attacks),
+        is_own_plant=is_own_plant(stream.meta),
     )
     if judged.days and (choice is None or choice.outcome.has_rule):
         together = cost_together(in_use, in_alarm[chosen], judged)
@@ -651,10 +653,21 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         ends = ends[0], float(stream.test_time[last])
     return Commissioning(
         rules=rules,
-        facts=replace(facts, advice=advice(facts)),
+        facts=_worded(facts),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarms=alarms,
     )
+
+
+def _worded(facts: CommissioningFacts) -> CommissioningFacts:
+    """Return the facts with their sentences in the words that fit the record."""
+    choice, in_set = (
+        None if one is None else replace(one, sentence=facts.said(one.sentence))
+        for one in (facts.choice, facts.set_choice)
+    )
+    notes = tuple(map(facts.said, facts.notes))
+    facts = replace(facts, choice=choice, set_choice=in_set, notes=notes)
+    return replace(facts, advice=advice(facts))
 
 
 def _present(
