@@ -636,7 +636,6 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         table=table,
         present=present,
         curves=curves,
-        notes=tuple(notes),
         choice=choice,
         is_labelled=bool(basis.test.attacks),
         is_own_plant=is_own_plant(stream.meta),
@@ -653,21 +652,10 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         ends = ends[0], float(stream.test_time[last])
     return Commissioning(
         rules=rules,
-        facts=_worded(facts),
+        facts=replace(facts, notes=tuple(map(facts.said, notes)), advice=advice(facts)),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarms=alarms,
     )
-
-
-def _worded(facts: CommissioningFacts) -> CommissioningFacts:
-    """Return the facts with their sentences in the words that fit the record."""
-    choice, in_set = (
-        None if one is None else replace(one, sentence=facts.said(one.sentence))
-        for one in (facts.choice, facts.set_choice)
-    )
-    notes = tuple(map(facts.said, facts.notes))
-    facts = replace(facts, choice=choice, set_choice=in_set, notes=notes)
-    return replace(facts, advice=advice(facts))
 
 
 def _present(
