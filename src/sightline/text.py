@@ -8,6 +8,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from functools import cache
 from importlib import import_module
 
@@ -61,8 +62,8 @@ def number(value: float | None) -> str:
 
     Examples
     --------
-    >>> number(0.01234), number(1234.5), number(2.5e7)
-    ('0.0123', '1,234', '2.5\u00d710\u2077')
+    >>> number(0.01234), number(1234.5), number(2.5e7), number(-0.0)
+    ('0.0123', '1,234', '2.5\u00d710\u2077', '0')
     """
     if value is None:
         return UNKNOWN
@@ -73,7 +74,7 @@ def number(value: float | None) -> str:
     elif size >= 1000:
         text = f"{value:,.0f}"
     else:
-        text = f"{value:.3g}"
+        text = f"{value:z.3g}"
     return text.replace("-", MINUS)
 
 
@@ -169,19 +170,76 @@ def row_span(rows: float | None, step_s: float | None) -> str:
     return f"{rows:,.0f} rows" if step_s is None else duration(rows * step_s)
 
 
-def as_labelled(words: str, is_labelled: bool) -> str:
-    """Return our words about alarms, without "false" where nobody labelled a row.
+class Labelling(StrEnum):
+    """What the labels of a record mark; it decides which words we use.
 
-    Whether an alarm is false is not known there, nor which time is attack-free. For
-    words of ours alone: a user's name may hold the same words.
+    ``ATTACKS``
+        Of a testbed, or of a stream whose recording is not known.
+    ``INCIDENTS``
+        Of a plant's own record.
+    ``NONE``
+        Nobody labelled a row: no alarm is known to be false.
+    """
+
+    ATTACKS = "attacks"
+    INCIDENTS = "incidents"
+    NONE = "none"
+
+    @classmethod
+    def of(cls, n_labelled: int, is_own_plant: bool) -> "Labelling":
+        """Return what the labels of one record mark."""
+        marked = cls.INCIDENTS if is_own_plant else cls.ATTACKS
+        return marked if n_labelled else cls.NONE
+
+    @classmethod
+    def of_all(cls, labels: Iterable["Labelling"]) -> "Labelling":
+        """Return the words for several records: those of attacks if one has attacks."""
+        present = {*labels, cls.NONE}
+        return next(one for one in cls if one in present)
+
+
+def as_labelled(words: str, labels: Labelling, names: Iterable[str] = ()) -> str:
+    """Return our words about alarms in those that fit the labels of a record.
+
+    An attack on a plant's own record is an incident. Where nobody labelled a row,
+    whether an alarm is false is not known, nor which time is attack-free.
+
+    Parameters
+    ----------
+    words : str
+        Words of ours.
+    labels : Labelling
+        What the record's labels mark.
+    names : iterable of str
+        Names of users that may be among the words; they stay as they are.
 
     Examples
     --------
-    >>> as_labelled("2 false alarms a day, 1% of attack-free time", False)
+    >>> as_labelled("2 false alarms a day, 1% of attack-free time", Labelling.NONE)
     '2 alarms a day, 1% of time'
+    >>> as_labelled("Attack 'attack 3' of 7 attacks", Labelling.INCIDENTS, ["attack 3"])
+    "Incident 'attack 3' of 7 incidents"
     """
-    if is_labelled:
+    if labels is Labelling.ATTACKS:
         return words
+    if labels is Labelling.NONE:
+        words = without_false(words)
+    held = sorted({n for n in names if "attack" in n.lower()}, key=len, reverse=True)
+    kept = "".join(rf"(?<!\w){re.escape(name)}(?!\w)|" for name in held)
+    return re.sub(
+        # No key, option, column or file, such as "attack-table" and "attacks.csv".
+        rf"{kept}(?<![\w.$#-])(?P<a>a)ttack(?P<s>s?)(?=-free\b|(?![\w-]|\.\w))",
+        lambda m: m[0] if m["a"] is None else f"{_INCIDENT[m['a']]}{m['s']}",
+        words,
+        flags=re.IGNORECASE,
+    )
+
+
+_INCIDENT = {"a": "incident", "A": "Incident"}
+
+
+def without_false(words: str) -> str:
+    """Return our words, and no word of false alarms, nor of attack-free time."""
     # A hyphen stands also in keys, such as "false-alarms".
     of_alarms = r"(?:[ \n]|-(?=alarm r))a"
     words = re.sub(f"\\bfalse{of_alarms}", "a", words)
@@ -288,7 +346,7 @@ def score(value: float | None) -> str:
     >>> score(0.9126), score(None) == UNKNOWN
     ('0.913', True)
     """
-    return UNKNOWN if value is None else f"{value:.3f}".replace("-", MINUS)
+    return UNKNOWN if value is None else f"{value:z.3f}".replace("-", MINUS)
 
 
 def probability(value: float | None) -> str:
@@ -333,10 +391,10 @@ def correlation(value: float | None) -> str:
 
     Examples
     --------
-    >>> correlation(0.5), correlation(-0.5)
-    ('+0.50', '\u22120.50')
+    >>> correlation(0.5), correlation(-0.5), correlation(-0.001)
+    ('+0.50', '\u22120.50', '+0.00')
     """
-    return UNKNOWN if value is None else f"{value:+.2f}".replace("-", MINUS)
+    return UNKNOWN if value is None else f"{value:+z.2f}".replace("-", MINUS)
 
 
 def per_day(value: float) -> str:

@@ -170,7 +170,7 @@ def test_a_listed_attack_that_is_not_labelled_is_wrong(audited):
     audit = audited(attacked=[], attack_rows=0, attack_runs=0)
     assert not audit.is_right
     wrong = texts(audit, "error")
-    assert any("Attack 6 (2015-12-28 12:00:55) has no labelled row" in t for t in wrong)
+    assert "1 attack has no labelled row: 6 (2015-12-28 12:00:55)." in wrong
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,32 @@ def test_an_extreme_is_found_unless_it_lies_in_an_attack():
     assert found(audit(train, attacked), "SL223") == []
 
 
+def test_a_record_judged_in_parts_names_each_cell_once():
+    _, test = clean(n_attacks=0)
+
+    def spoilt(values):
+        values[2000:2002, PRESSURE] = 4321.5
+        values[2200:2500, LEVEL] = values[2200, LEVEL]
+
+    whole = edited(test, spoilt)
+    given = audit(whole, replace(whole, parts=5))
+    (extreme,) = found(given, "SL223")
+    assert "(2 cells such as 4322" in extreme.text
+    (still,) = found(given, "SL229")
+    assert still.text.count("300 rows") == len(still.cells) == 1
+
+
+def test_attacks_without_a_label_are_one_line_with_a_count():
+    train, test = clean(n_attacks=3)
+    plain = replace(test, labels=np.zeros(test.n_steps, np.int8))
+    (one,) = found(audit(train, plain), "SL211")[:1]
+    assert one.text.startswith("3 incidents have no labelled row: ")
+    published = found(audit(train, plain, accepts=None), "SL211")
+    assert published[0].text.startswith("3 attacks have no labelled row: ")
+    lines = [x.text for x in published if "no labelled row" in x.text]
+    assert len(lines) == 1
+
+
 def test_a_pump_that_hardly_ever_runs_is_no_extreme():
     train, test = clean()
 

@@ -273,7 +273,7 @@ def test_an_unknown_array_is_told_and_is_no_error(tmp_path, out):
 def test_a_stream_without_attacks_is_measured(tmp_path, out):
     write_stream(bare_stream().replace(labels=np.zeros(50)), tmp_path / "quiet.npz")
     result = succeeded(evaluate(tmp_path / "quiet.npz", out=out))
-    assert "No test row is labelled an attack" in result.stdout
+    assert "No test row is labelled an incident" in result.stdout
     [row] = rows_of(out / "summary.csv")
     assert row["roc_auc"] == ""
     assert row["d_drift"] != ""

@@ -119,10 +119,10 @@ def test_commission_writes_the_rule_in_all_forms(made):
 
 def test_commission_says_what_was_promised_and_what_came_true(made):
     text = (made / "said.txt").read_text()
-    assert "Alarm rules for 6/day,1%: made on 2.9 attack-free days" in text
+    assert "Alarm rules for 6/day,1%: made on 2.9 incident-free days" in text
     assert "It promised" in text
     assert "Before (p99)" in text
-    assert "1 attack was left out of the commissioning rows" in text
+    assert "1 incident was left out of the commissioning rows" in text
     assert "could not see: `sightline blindspots`" in text
     assert "Blindness" not in text
 
@@ -632,7 +632,7 @@ def test_a_rule_for_telemetry_is_made_again_from_exports(home):
     words = ("--folder", "exports", "--state", "watch.db")
     done("watch", "rule", *words, "--exit-zero")
     text = done("recommission", "watch.db", "--last", "3d", "--out", "again")
-    assert "made on 3.0 attack-free days for 6/day,1%" in text
+    assert "made on 3.0 days without an incident for 6/day,1%" in text
     again = read_rule(home / "again")
     assert again.origin.saved_detector.path == "detector.npz"
     assert again.origin.ends - again.origin.begins == 3 * DAY * 60 - 60

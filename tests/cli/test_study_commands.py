@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,7 +102,14 @@ def test_the_plant_is_the_title_of_its_report(plant):
     # A single plant cannot have the tables that compare testbeds and seeds.
     assert "kipped" not in told.output
     assert json.loads((plant / "t/study.json").read_text())["title"] == "my plant"
-    assert "<title>my plant" in (plant / "t/report.html").read_text("utf-8")
+    page = (plant / "t/report.html").read_text("utf-8")
+    assert "<title>my plant" in page
+    # What a plant's own record lists are incidents: no text of ours says attack.
+    people_read = re.sub(r"<(script|style)\b.*?</\1>|<[^>]*>", " ", page, flags=re.S)
+    attack = re.compile(r"(?<![\w.-])attacks?(?![\w-]|\.\w)", re.IGNORECASE)
+    for text in (told.output, people_read):
+        assert re.search(r"incidents caught", text, re.IGNORECASE)
+        assert not (m := attack.search(text)), text[m.start() - 80 : m.end() + 80]
 
 
 @pytest.mark.parametrize("words", [[], ["waterworks", "--testbed", "waterworks"]])

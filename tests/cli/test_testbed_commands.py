@@ -132,7 +132,7 @@ def test_wrong_files_exit_with_1_and_say_what_is_wrong_first(right):
     path = right / ATTACK
     path.write_text(path.read_text().replace(",Attack\n", ",Normal\n"))
     text = said(run("inspect", "swat", "--root", right), 1)
-    wanted = "SL211 error Attack 6 (2015-12-28 12:00:55) has no labelled row."
+    wanted = "SL211 error 1 attack has no labelled row: 6 (2015-12-28 12:00:55)."
     assert wanted in text
     assert "not what they should be: 4 errors above" in text
     assert text.rindex(" error ") < text.index(" note ") < text.index(" passed ")

@@ -96,7 +96,7 @@ def test_few_attacks_are_reported(n_attacks, few):
 
 def test_no_attack_is_told_and_nothing_of_chance():
     evaluation = evaluate(make_stream(attacks=[]))
-    assert remark(evaluation, "No test row is labelled an attack")
+    assert remark(evaluation, "No test row is labelled an incident")
     for words in (AT_CHANCE, FEW, UNMATCHED, ONE_LARGE):
         assert remark(evaluation, words) is None
 

@@ -387,7 +387,7 @@ def test_without_an_attack_the_rest_is_measured_and_said():
     assert evaluation.quality.max_z > 1
     assert probe.false_alarm_rate == pytest.approx(0.01, abs=0.01)
     assert probe.false_alarms_per_day == probe.false_positive_segments / (1200 / 1440)
-    assert any("No test row is labelled an attack" in n for n in evaluation.notices)
+    assert any("No test row is labelled an incident" in n for n in evaluation.notices)
     json.dumps(evaluation.to_dict(), allow_nan=False)
 
 

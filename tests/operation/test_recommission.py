@@ -108,6 +108,8 @@ def test_a_rule_that_rings_too_often_gives_way_by_one_command(tmp_path):
     made_again = read_rule(out)
     assert made_again.origin.advice in text
     assert "Replace the rule in use by rule 'all'" in text
+    # No alarm was acknowledged, so that none is known to be false.
+    assert "false" not in text.partition("All on the same rows")[0]
     command = f"sightline watch {out} --folder {tmp_path / 'exports'} --state {state}"
     assert f"The rule in use stays in use. To take the new one: {command}" in text
     assert made_again.rule.budget == Budget.parse("12/day,3%")

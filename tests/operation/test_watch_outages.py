@@ -1,6 +1,7 @@
 """Time that is not watched: outages, dead tags, other units, and what a watch says."""
 
 import os
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -122,6 +123,34 @@ def test_two_days_without_any_value_are_no_watched_hour_and_exit_code_7(tmp_path
         for one in state["episodes"]
         if one.start < time[3 * DAY] and one.last >= time[DAY]
     ]
+
+
+def test_apply_counts_a_gap_between_files_as_a_watch_does(tmp_path, rule_of_telemetry):
+    """The same exports, with 12 hours that no file has and 2 that hold no value."""
+    rows, time = telemetry(3 * DAY, seed=3), times(3 * DAY)
+    rows[200:320] = np.nan
+    is_there = (np.arange(len(rows)) < DAY) | (np.arange(len(rows)) >= DAY + DAY // 2)
+    exports, out = tmp_path / "exports", tmp_path
+    write_pieces(exports, time[is_there], rows[is_there], [DAY])
+    said = set()
+    for words in (
+        (
+            "watch",
+            rule_of_telemetry,
+            "--folder",
+            exports,
+            "--exit-zero",
+            "--state",
+            tmp_path / "state.db",
+        ),
+        ("apply", rule_of_telemetry, exports, "--out", out / "applied"),
+    ):
+        result = CliRunner().invoke(app, [str(word) for word in words])
+        told = " ".join(result.stdout.split())
+        said.add(re.search(r"hours watched; not watched: ([^.]*)", told)[1])
+    (both,) = said
+    assert both.count("(no data)") == 2
+    assert f"{stamp(time[DAY], None)} to {stamp(time[DAY + DAY // 2], None)}" in both
 
 
 def test_a_file_with_nothing_to_use_is_read_and_not_watched(tmp_path):

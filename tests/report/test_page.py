@@ -243,8 +243,8 @@ def test_a_record_without_attacks_gives_a_page_too(tmp_path):
     write_results([made], tmp_path / "results")
     page = write_report(tmp_path / "results", tmp_path / "report.html", figures=True)
     parsed = Parsed(without_plotly(page.read_text(encoding="utf-8")))
-    assert "No test row is labelled as an attack." in parsed.text
-    assert "No attack is labelled" in parsed.text
+    assert "No test row is labelled as an incident." in parsed.text
+    assert "No incident is labelled" in parsed.text
     assert (tmp_path / "figures" / "energy-through-time.svg").is_file()
 
 

@@ -365,11 +365,15 @@ def in_set(before, after, together=8.0):
         # 5 alarms a day are within 6 a day: the time is too much.
         (
             ("ABC", 5, 0.2),
-            ("B", 4, 0.01),
+            ("AB", 4, 0.01),
             9,
             "replace",
             "(20.0% of time), more than twice 1% of",
         ),
+        # And most would be lost, which a higher budget keeps.
+        (("ABC", 5, 0.145), ("B", 4, 0.01), 9, "neither", "keep it, allow 6/day,15%;"),
+        (("ABC", 9, 0.145), ("B", 4, 0.01), 9, "neither", "keep it, allow 9/day,15%;"),
+        (("ABC", 5, 0.6), ("B", 4, 0.01), 9, "replace", "would be lost: replace"),
         (("", 80, 0.5, 0), ("", 5, 0.001, 0), 81, "replace", "no attack is known"),
         (("", 5, 0.001, 0), ("", 6, 0.001, 0), 7, "keep", "no attack is known"),
         (("AB", 13), ("A", 14), 20, "neither", "is within 2 budgets: they make 13"),

@@ -1,11 +1,13 @@
 import csv
 import io
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline.show.comparison import DIFFERENCES
 from sightline.show.phrases import (
     Phrase,
     compact,
@@ -17,8 +19,9 @@ from sightline.show.phrases import (
     words,
 )
 from sightline.show.printed import Group, PaperTable, text_cell
+from sightline.show.rules import skill_words
 from sightline.show.table import Column, TableCell
-from sightline.text import from_csv_cell
+from sightline.text import correlation, from_csv_cell, number, score
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 
@@ -142,3 +145,18 @@ def test_a_latex_table_is_whole():
         assert latex.count(rule) == 1
     assert r"\multicolumn{2}{@{}l}{\textit{A\&B}}\\" in latex
     assert r"A\&B & 0.333 \\" in latex
+
+
+@given(st.floats(-1.0, 1.0))
+def test_no_number_is_a_negative_zero(value):
+    difference = SimpleNamespace(
+        difference=value, interval=(value, value), has_star=False
+    )
+    columns = {column.key: column for column in DIFFERENCES}
+    skilled = SimpleNamespace(skill=value, skill_interval=(value, value), n_attacks=1)
+    for text in (
+        *(columns[key].cell(difference).text for key in ("difference", "interval")),
+        *(correlation(value), score(value), number(value), skill_words(skilled)),
+        *(fixed(value).markdown, whole(value).markdown, compact(value).markdown),
+    ):
+        assert not re.search(r"[-\u2212]0(\.0+)?(?![\d.]|\u00d7)", text), text

@@ -697,8 +697,8 @@ def test_an_attack_the_label_column_does_not_know_is_wrong(tmp_path):
     folder = plant(tmp_path / "mine", test=labelled(range(30, 40)), attacks=ATTACKS)
     audit = inspect_testbed(folder)
     assert texts(audit, "warning") == [
-        "Attack 1 (2026-11-15 09:01:00) has no labelled row.",
-        "Labelled runs that are in no attack list: 2026-11-15 09:05:00 (10 rows).",
+        "1 incident has no labelled row: 1 (2026-11-15 09:01:00).",
+        "Labelled runs that are in no incident list: 2026-11-15 09:05:00 (10 rows).",
     ]
 
 

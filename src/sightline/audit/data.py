@@ -26,6 +26,7 @@ from sightline.audit.record import (
     TagSummary,
     by_severity,
     finding,
+    worded,
 )
 from sightline.audit.tag_checks import check_tags
 from sightline.data.arrays import ATTACK, NORMAL, Floats, Ints
@@ -45,7 +46,7 @@ from sightline.progress import Progress, silent
 from sightline.testbeds import open_parts, reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, Testbed
 from sightline.testbeds.own_plant import read_folder
-from sightline.text import duration, names, plural
+from sightline.text import Labelling, counted, duration, names, plural
 
 # How many names and places a sentence lists before it counts the rest.
 _MOST_NAMES, _MOST_TAGS = 4, 8
@@ -222,6 +223,7 @@ def audit_of(testbed: Testbed, progress: Progress = silent) -> Audit:
             date_order=testbed.date_order,
             unwatched=(*train.unwatched, *test.unwatched),
             stillness=stillness_of(train, test),
+            is_own_plant=testbed.accepts is not None,
         ),
         findings=by_severity([*gaps, *found, *_notices(testbed.notices)]),
         passed=tuple(right),
@@ -393,7 +395,9 @@ def check_recordings(
         tags=tags,
         unusual=unusual,
     )
-    findings += [one for check in CHECKS for one in check(given)]
+    found = (one for check in CHECKS for one in check(given))
+    labels = Labelling.ATTACKS if is_published else Labelling.INCIDENTS
+    findings += worded(found, labels, [attack.id for attack in test.attacks])
     serious = {one.code for one in findings if one.is_serious}
     passed = [
         text for codes, text in PASSED.items() if serious.isdisjoint(codes.split())
@@ -553,13 +557,22 @@ def check_labels(given: Recordings) -> Iterator[Finding]:
     is_labelled = test.labels == ATTACK
     is_listed = np.zeros(test.n_steps, np.bool_)
     remedy = "Correct the label column or the list of incidents."
+    unlabelled = []
     for attack in test.attacks:
         rows = slice(attack.start, attack.stop)
         is_listed[rows] = True
         if not is_labelled[rows].any() and (test.labels[rows] == NORMAL).any():
-            at = time_at(test, attack.start)
-            text = f"Attack {attack.id} ({at}) has no labelled row."
-            yield finding("SL211", text, severity=severity, table="test", remedy=remedy)
+            unlabelled.append(f"{attack.id} ({time_at(test, attack.start)})")
+    if unlabelled:
+        have = counted(len(unlabelled), "attack", "has", "have")
+        yield finding(
+            "SL211",
+            f"{have} no labelled row: {names(unlabelled, _MOST_NAMES)}.",
+            severity=severity,
+            table="test",
+            cells=unlabelled[:_MOST_NAMES],
+            remedy=remedy,
+        )
     unlisted = [
         run for run in segments_of(is_labelled) if not is_listed[run.rows].any()
     ]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.audit.attack_facts import STILL
-from sightline.audit.record import Finding, Severity, by_severity, finding
+from sightline.audit.record import Finding, Severity, by_severity, finding, worded
 from sightline.data.arrays import ATTACK, Floats, Ints
 from sightline.data.downsampling import MOST_DECIMALS, PRESETS, decimals_of
 from sightline.data.row_tables import Rows, gather_rows, parts_of, read_on_grid
@@ -107,9 +107,11 @@ def lint_stream(
     left_out = [] if parts_of(stream.test) is None else [*OF_ROWS]
     if not stream.meta and stream.alarms is None:
         left_out += OF_DETECTOR
-    return by_severity(
+    findings = (
         one for check in CHECKS if check not in left_out for one in check(linted)
     )
+    ids = [attack.id for attack in scored.test.attacks]
+    return by_severity(worded(findings, measures.stream.labels, ids))
 
 
 # ---- what saw the test -------------------------------------------------------------
@@ -460,7 +462,7 @@ def check_attacks_in_train(linted: Linted) -> Iterator[Finding]:
         if inside:
             yield finding(
                 "SL107",
-                f"Train holds {names(inside, _MOST_NAMES, quoted=True)} by its time.",
+                f"Train holds {_listed(inside)} by its time.",
                 severity=Severity.ERROR,
                 remedy="Leave these rows out of train.",
             )
@@ -475,9 +477,15 @@ def check_attacks_in_train(linted: Linted) -> Iterator[Finding]:
     if like:
         yield finding(
             "SL107",
-            f"Train has stretches with the signature of {names(like, _MOST_NAMES)}.",
+            f"Train has stretches with the signature of {_listed(like)}.",
             remedy="Look for unlisted incidents in train, and leave them out.",
         )
+
+
+def _listed(ids: Sequence[str]) -> str:
+    """Return attacks by their names."""
+    listed = names(ids, _MOST_NAMES, quoted=True)
+    return f"{'attack' if len(ids) == 1 else 'attacks'} {listed}"
 
 
 # Rows of a block of train that is compared with an attack; how alike they must be, as a
@@ -614,7 +622,7 @@ def check_standing(linted: Linted) -> Iterator[Finding]:
             "SL108",
             f"The {rule} rule is in alarm for {share(alarms.time_in_alarm, 1)} of "
             + as_labelled(
-                "attack-free time (whole test).", linted.measures.stream.is_labelled
+                "attack-free time (whole test).", linted.measures.stream.labels
             ),
             remedy="Raise the limit, or learn from a later time.",
         )

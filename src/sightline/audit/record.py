@@ -10,8 +10,8 @@ read both, so a new code is one row here and one check.
 plain JSON in its ``meta``; ``evaluation.json`` and the page show it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +20,7 @@ import msgspec
 from sightline.audit.attack_facts import AttackFacts
 from sightline.data.standing import Stillness
 from sightline.data.validity import Mode, Unwatched
+from sightline.text import Labelling, as_labelled
 
 # The key of a stream's `meta` under which its audit travels.
 AUDIT_KEY = "recording_audit"
@@ -581,6 +582,8 @@ class RecordingFacts:
         The time of train and test that was not watched.
     stillness : dict of str to Stillness
         How each tag stood still in attack-free rows.
+    is_own_plant : bool
+        Whether it is a plant of the user, whose labels mark incidents, and no testbed.
     """
 
     plant: str
@@ -595,6 +598,7 @@ class RecordingFacts:
     date_order: str = ""
     unwatched: tuple[Unwatched, ...] = ()
     stillness: dict[str, Stillness] = field(default_factory=dict)
+    is_own_plant: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -644,6 +648,21 @@ class Audit:
 def carried(audit: Audit | None) -> dict[str, object]:
     """Return the entry of a stream's `meta` that `audit_in` reads; empty for None."""
     return {} if audit is None else {AUDIT_KEY: msgspec.to_builtins(audit)}
+
+
+def worded(
+    findings: Iterable[Finding], labels: Labelling, names: Sequence[str]
+) -> Iterator[Finding]:
+    """Yield findings in words that fit labels; `names` of users stay as they are."""
+    for one in findings:
+        text, remedy = (as_labelled(x, labels, names) for x in (one.text, one.remedy))
+        yield replace(one, text=text, remedy=remedy)
+
+
+def is_own_plant(meta: Mapping[str, Any]) -> bool:
+    """Return whether the `meta` of a stream says that it is of the user's own plant."""
+    audit = audit_in(meta)
+    return audit is not None and audit.recording.is_own_plant
 
 
 def audit_in(meta: Mapping[str, Any]) -> Audit | None:

@@ -233,9 +233,10 @@ class TagColumns:
         return self.days.outside(self.train.values, self.test.values)
 
     @property
-    def columns(self) -> tuple[TagInTable, TagInTable]:
-        """Both columns."""
-        return self.train, self.test
+    def columns(self) -> tuple[TagInTable, ...]:
+        """Both columns; that of test where all rows of train are among its own."""
+        is_one_record = self.test.recording.parts > 1
+        return (self.test,) if is_one_record else (self.train, self.test)
 
     @cached_property
     def usual(self) -> tuple[float, float] | None:
@@ -530,6 +531,8 @@ def check_still(tag: TagColumns) -> Hit | None:
         at = int(np.argmax(still))
         found.append((tag.test, int(starts[at]), int(still[at])))
     found = [one for one in found if np.isfinite(one[0].values[one[1]])]
+    # What stands still in a record that is judged in parts does so in both tables.
+    found = found[-len(tag.columns) :]
     if not found:
         return None
     cells = [one[0].cells(np.array([one[1]]))[0] for one in found]

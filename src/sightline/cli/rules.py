@@ -457,7 +457,9 @@ def _write_commissioning(
             write_rule(ready, folder / "rule.json", detector=saved)
             write_script(folder / "rule.py")
         if not write_rule_figure(made.facts, folder):
-            notes.append("curve.svg was not written: no attack is among judged rows.")
+            notes.append(
+                made.facts.said("curve.svg was not written: no attack is judged.")
+            )
         return sorted(path.name for path in folder.iterdir()), notes
 
 
@@ -564,7 +566,7 @@ def recommission_command(
             for part in with_legend(RecordTable(title, DRIFT, moved)):
                 screen.print(part)
         notes = [
-            f"The new rule was made on {again.days:.1f} attack-free days for "
+            f"The new rule was made on {again.days:.1f} days without an incident for "
             f"{again.made.rule.budget}.",
             *again.notices,
         ]
@@ -776,16 +778,14 @@ def applied_tables(applied: "Applied", made: "MadeRule") -> list[RenderableType]
             as_labelled(
                 f"On {load.days:.1f} attack-free days: "
                 f"{plural(load.alarms, 'false alarm')} ",
-                bool(use.n_attacks),
+                applied.labels,
             )
             + f"({load.standing:,} because one stood), {share(load.share_of_time, 1)} "
             f"of time in alarm, {share(load.lingering_share, 1)} lingering."
         )
     if use.n_attacks:
-        lines.append(
-            f"Of {plural(use.n_attacks, 'attack')} it caught {use.caught} "
-            f"({caught_chance(use)})."
-        )
+        caught = f"Of {plural(use.n_attacks, 'attack')} it caught {use.caught} "
+        lines.append(as_labelled(f"{caught}({caught_chance(use)}).", applied.labels))
     if warning := share_warning(outcome, budget):
         lines.append(warning)
     if len(applied.questions) > _MOST_QUESTIONS:

@@ -20,7 +20,7 @@ from sightline.show.evaluations import (
 )
 from sightline.show.table import RecordTable
 from sightline.show.terminal import rendered, with_legend
-from sightline.text import names, plural, share
+from sightline.text import Labelling, as_labelled, names, plural, share
 
 # Missed attacks that are explained in words.
 MAX_MISSED = 12
@@ -55,8 +55,8 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         warnings of the protocol, how many the data's audit has, and all notices.
     """
     table = RecordTable("Evaluation", EVALUATIONS, evaluations, LEGEND)
-    is_labelled = any(e.stream.is_labelled for e in evaluations)
-    parts = with_legend(table.as_labelled(is_labelled))
+    labels = Labelling.of_all(e.stream.labels for e in evaluations)
+    parts = with_legend(table.as_labelled(labels))
     if caught := with_legend(caught_table(evaluations)):
         standing = [
             Text(standing_words(name_of(e), e.diagnosis.share_in_alarm), style="bold")
@@ -71,7 +71,8 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
         if e.rules is not None:
             parts += [Text(e.rules.advice, style="bold"), Text()]
         elif e.rules_refused is not None:
-            parts += [Text(f"No alarm rule was made: {e.rules_refused}"), Text()]
+            refused = as_labelled(e.rules_refused, labels)
+            parts += [Text(f"No alarm rule was made: {refused}"), Text()]
     serious = [one for e in evaluations for one in e.findings if one.is_serious]
     of_method = dict.fromkeys(one.line for one in serious if one.is_protocol)
     parts += [Text(f"- {line}", style="bold") for line in of_method]
@@ -102,16 +103,18 @@ def _attacks(e: Evaluation) -> list[RenderableType]:
     parts = with_legend(attacks.terminal_table(e))
     if len(e.segments) > attacks.MAX_ATTACKS:
         parts.insert(1, _more(len(e.segments) - attacks.MAX_ATTACKS))
-    facts = e.diagnosis
+    facts, labels = e.diagnosis, e.stream.labels
     if facts is None or not parts:
         return parts
     if facts.advice_withheld is not None:
         parts.append(Text(facts.advice_withheld, style="bold"))
     missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
-    parts += [Text("Why attacks were missed", style="bold")] if missed else []
+    why = as_labelled("Why attacks were missed", labels)
+    parts += [Text(why, style="bold")] if missed else []
     for row in missed[:MAX_MISSED]:
         sure = "" if row.confidence is None else f", {share(row.confidence)}"
-        parts.append(Text(f"{row.id} ({row.verdict}{sure}): {row.sentence}"))
+        why = as_labelled(row.sentence or "", labels)
+        parts.append(Text(f"{row.id} ({row.verdict}{sure}): {why}"))
     if len(missed) > MAX_MISSED:
         parts.append(_more(len(missed) - MAX_MISSED))
     if facts.advice_withheld is None and e.repairs:

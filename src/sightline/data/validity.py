@@ -7,9 +7,10 @@ of the record, the rows around it are separated by a break, and no hour, rate or
 counts it. `Unwatched` remembers when and why.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -457,6 +458,53 @@ def spans(time: Floats, reasons: Codes, step_s: float) -> tuple[Unwatched, ...]:
         for a, b in zip(firsts, np.append(firsts[1:], len(time)), strict=True)
         if reasons[a]
     )
+
+
+def with_gaps(
+    runs: Floats, unwatched: Sequence[Unwatched], step_s: float, since: float = -np.inf
+) -> tuple[Unwatched, ...]:
+    """Return the time not watched with the gaps between runs of rows, in order.
+
+    Parameters
+    ----------
+    runs : array of shape (n, 2)
+        Time of the first and the last row of each run.
+    unwatched : sequence of Unwatched
+        Time that has rows.
+    step_s : float
+        Seconds per row.
+    since : float
+        Gaps that end before it do not count.
+
+    Examples
+    --------
+    >>> runs = np.array([[0.0, 60.0], [600.0, 900.0]])
+    >>> [(one.start, one.end) for one in with_gaps(runs, (), 60.0)]
+    [(120.0, 600.0)]
+    """
+    gaps = [
+        Unwatched(end + step_s, start, NotWatched.NO_DATA)
+        for (_, end), (start, _) in pairwise(runs.tolist())
+        if start > since
+    ]
+    every = sorted([*gaps, *unwatched], key=lambda one: one.start)
+    return tuple(_joined(every, step_s))
+
+
+def _joined(times: Sequence[Unwatched], step_s: float) -> Iterator[Unwatched]:
+    """Yield spans in order, those that touch and have one reason as one."""
+    last: Unwatched | None = None
+    for span in times:
+        if last is not None and (
+            span.reason is last.reason and span.start <= last.end + 0.5 * step_s
+        ):
+            last = replace(last, end=max(last.end, span.end))
+            continue
+        if last is not None:
+            yield last
+        last = span
+    if last is not None:
+        yield last
 
 
 def breaks_after(is_kept: Bools, breaks: Ints) -> Ints:

@@ -43,7 +43,7 @@ _ROWS_AT_ONCE = 16_384
 _RIDGE = 1e-3
 # Rows of train, at most, that tell how large residuals are.
 _ROWS_OF_NOISE = 50_000
-_REPLACED = "Those that were lost have instead what the other tags of their row tell."
+_REPLACED = "where a tag was lost, what the other tags of its row tell is read instead."
 # A channel with less than this left outside the components is one of them by itself.
 _LEAST_LEFT = 1e-9
 # Errors that differ by less than this share of the mean's error are a tie.
@@ -234,7 +234,9 @@ class Baseline(LearnedDetector):
             measured = expected_cells(
                 measured, scaled.is_lost, self.mean, self.covariance, _RIDGE
             )
-            notices = (*notices, _REPLACED)
+            filled, *others = notices or ("",)
+            text = "; ".join(filter(None, (filled.removesuffix("."), _REPLACED)))
+            notices = (text[:1].upper() + text[1:], *others)
         values = self._row_residuals(measured, rows)
         progress(Step(StepKind.RESIDUALS, 1, 1))
         tags = [recording.channels[k] for k in self.preprocessing.kept]

@@ -42,13 +42,14 @@ def remarks(
     meta : container of str
         What is known of the stream: `REFERENCE_KEY` where it has no training data.
     """
-    return [
+    said = [
         *_on_input(measures),
         *_on_alarms(measures, REFERENCE_KEY not in meta),
         *_on_channels(measures),
         *_on_chance(measures, uncertainty),
         *_on_attacks(measures),
     ]
+    return [as_labelled(one, measures.stream.labels) for one in said]
 
 
 def _on_input(measures: StreamMeasures) -> Iterator[str]:
@@ -77,7 +78,7 @@ def _on_input(measures: StreamMeasures) -> Iterator[str]:
 def _on_alarms(measures: StreamMeasures, has_train: bool) -> Iterator[str]:
     """Yield remarks on rules in alarm too often, and on what the drift is and costs."""
     probe, own = measures.probe, measures.own_rule
-    time = as_labelled("attack-free time", measures.stream.is_labelled)
+    time = as_labelled("attack-free time", measures.stream.labels)
     if probe.over_alarming:
         yield (
             "Over-alarming: the p99 rule is in alarm for "

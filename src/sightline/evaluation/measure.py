@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sightline.audit.record import is_own_plant
 from sightline.data.arrays import ATTACK, IGNORED, Bools, Floats, Ints, finite
 from sightline.data.row_tables import gather_rows, make_calls, parts_of
 from sightline.data.stream import ResidualStream
@@ -248,6 +249,7 @@ def _stream_facts(scored: ScoredStream) -> result.StreamFacts:
         n_attack=n_attack,
         n_ignored=test.n_rows - n_attack - int(test.attack_free.by_label.sum()),
         n_segments=len(test.attacks),
+        is_own_plant=is_own_plant(scored.stream.meta),
     )
 
 

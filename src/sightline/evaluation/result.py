@@ -38,7 +38,7 @@ from sightline.rules.ceiling import Ceiling
 from sightline.rules.episodes import Episode
 from sightline.rules.judging import CommissioningFacts
 from sightline.showing import Shown, in_notebook
-from sightline.text import did_you_mean, plural, share
+from sightline.text import Labelling, did_you_mean, plural, share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -127,6 +127,9 @@ class StreamFacts:
     timezone : str, optional
         Zone in which times are shown, by its IANA name; time stamps are then UTC.
         Null: on the plant's own clock, whose zone is not known.
+    is_own_plant : bool
+        Whether labels mark incidents of the user's own plant, not attacks of a testbed.
+        Null: never.
     """
 
     name: str
@@ -141,11 +144,17 @@ class StreamFacts:
     n_segments: int
     step_s: float | None
     timezone: str | None = None
+    is_own_plant: bool = False
 
     @property
     def is_labelled(self) -> bool:
         """Whether there is an attack: else no alarm is known to be false."""
         return self.n_segments > 0
+
+    @property
+    def labels(self) -> Labelling:
+        """What the labels mark."""
+        return Labelling.of(self.n_segments, self.is_own_plant)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -112,9 +112,9 @@ def evaluation_view(value: Evaluation) -> NotebookView:
     facts, rule = value.diagnosis, value.own_rule or value.probe
     caught = caught_of(rule.attacks)
     using = "its own rule" if value.own_rule else "the p99 rule"
-    is_labelled = value.stream.is_labelled
+    labels = value.stream.labels
     in_alarm = f"{share(rule.time_in_alarm, 1)} of attack-free time in alarm"
-    in_alarm = as_labelled(in_alarm, is_labelled)
+    in_alarm = as_labelled(in_alarm, labels)
     serious = [finding.line for finding in value.findings if finding.is_serious]
     advised = [] if value.rules is None else [advice(value.rules)]
     withheld = [facts.advice_withheld] if facts and facts.advice_withheld else []
@@ -123,9 +123,12 @@ def evaluation_view(value: Evaluation) -> NotebookView:
         [
             ("detector", value.stream.detector),
             ("testbed", value.stream.testbed),
-            ("attacks caught", caught and f"{caught}, by {using}, whole test"),
             (
-                as_labelled("false alarms", is_labelled),
+                as_labelled("attacks caught", labels),
+                caught and f"{caught}, by {using}, whole test",
+            ),
+            (
+                as_labelled("false alarms", labels),
                 f"{false_alarm_words(rule)}, {in_alarm}, whole test",
             ),
             ("ROC-AUC", figure(Figure.ROC_AUC)),
@@ -254,7 +257,7 @@ def commissioning_view(value: Commissioning) -> NotebookView:
             (
                 "made on",
                 f"{facts.days:.2g} days of "
-                f"{as_labelled('attack-free rows', facts.is_labelled)}",
+                f"{as_labelled('attack-free rows', facts.labels)}",
             ),
             ("judged on", f"{facts.judged_days:.2g} {facts.later_days}"),
         ],

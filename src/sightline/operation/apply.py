@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from sightline.audit.record import is_own_plant
 from sightline.data.arrays import ATTACK, Bools, Floats, Ints, Labels
 from sightline.data.row_tables import ArrayRows, KeptRows, Rows, gather_rows
 from sightline.data.segments import (
@@ -53,13 +54,13 @@ from sightline.rules.normal import CalmChannel, calm_channels, raw_rows, stream_
 from sightline.rules.promise import Kept, Period, gap_words
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
-from sightline.rules.standalone import Question, long_gaps
+from sightline.rules.standalone import LONG_GAP_S, Question, long_gaps
 from sightline.storage import is_stream, read_stream
 from sightline.storage.frames import check_table_file, read_numbers
 from sightline.tables.cells import columns_called
 from sightline.tables.stamps import seconds_from
 from sightline.tables.text_tables import PARQUET, TEXT, read_table
-from sightline.text import names
+from sightline.text import Labelling, names
 
 # Leading tags of an alarm that are named.
 MOST_TAGS: Final = 3
@@ -100,6 +101,8 @@ class ResidualRecord:
         What was filled or left out.
     unwatched : tuple of Unwatched
         Time without rows, because nothing could be watched.
+    is_own_plant : bool
+        Whether labels mark incidents of a plant, not attacks of a testbed.
     """
 
     name: str
@@ -114,6 +117,7 @@ class ResidualRecord:
     is_commissioned: bool = False
     notices: tuple[str, ...] = ()
     unwatched: tuple[Unwatched, ...] = ()
+    is_own_plant: bool = True
 
 
 def open_record(
@@ -178,6 +182,7 @@ def _from_stream(path: Path, made: MadeRule) -> ResidualRecord:
         is_commissioned=origin is not None
         and origin.stream_sha256 == stream_digest(stream),
         notices=stream.notices,
+        is_own_plant=is_own_plant(stream.meta),
     )
 
 
@@ -384,6 +389,8 @@ class Applied:
         What was asked about tags, and what became of it.
     undecided : str
         That questions about most tags stand unanswered, in a sentence; else empty.
+    labels : Labelling
+        What the labels of the judged rows mark.
     """
 
     alarms: tuple[Alarm, ...]
@@ -393,6 +400,7 @@ class Applied:
     notices: tuple[str, ...]
     questions: tuple[str, ...] = ()
     undecided: str = ""
+    labels: Labelling = Labelling.NONE
 
 
 def apply_rule(
@@ -477,6 +485,7 @@ def apply_rule(
         notices=tuple(notices),
         questions=tuple(_questions_of(run, record)),
         undecided=_undecided(run, record, answers),
+        labels=Labelling.of(len(kept), record.is_own_plant),
     )
 
 
@@ -487,7 +496,12 @@ def _watched(
     spans, hours = record.unwatched, len(is_later) * step_s / 3600
     total = hours + sum(one.end - one.start for one in spans) / 3600
     since = -np.inf if ends is None else ends
-    lost_s = sum(max(one.end - max(one.start, since), 0.0) for one in spans)
+    # A gap that ends a promise is no lost part of it.
+    lost_s = sum(
+        max(one.end - max(one.start, since), 0.0)
+        for one in spans
+        if one.end - one.start <= LONG_GAP_S
+    )
     later_s = int(is_later.sum()) * step_s
     words = watched_words(hours, total, spans, record.timezone)
     return words, later_s >= LEAST_WATCHED * (later_s + lost_s)

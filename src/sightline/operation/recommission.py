@@ -79,7 +79,7 @@ from sightline.rules.normal import (
 from sightline.rules.rule import LinearView, Rule, View
 from sightline.rules.scoring import ScoredStream, score
 from sightline.storage import join_files, read_rule
-from sightline.text import counted
+from sightline.text import Labelling, as_labelled, counted
 
 # Rows of train that tell what the other tags say of one without a value.
 _MOST_ROWS: Final = 50_000
@@ -498,11 +498,13 @@ class _ViewsKept(Normal):
 
 def _sentence(choice: RuleChoice, in_set: SetChoice) -> str:
     """Return the decision in words."""
-    if not choice.outcome.has_rule:
-        return choice.sentence
-    if not in_set.action.changes:
-        return f"{in_set.sentence} To change it all the same: {choice.sentence}"
-    return f"{choice.sentence} {in_set.sentence}"
+    parts = [choice.sentence]
+    if choice.outcome.has_rule and in_set.action.changes:
+        parts.append(in_set.sentence)
+    elif choice.outcome.has_rule:
+        parts = [in_set.sentence, f"To change it all the same: {choice.sentence}"]
+    ids = (*in_set.lost, *in_set.gained)
+    return as_labelled(" ".join(parts), Labelling.INCIDENTS, ids)
 
 
 # --- Rows -----------------------------------------------------------------------------

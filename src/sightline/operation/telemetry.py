@@ -37,6 +37,7 @@ from sightline.data.validity import (
     hold,
     reading_words,
     spans,
+    with_gaps,
 )
 from sightline.data.zones import stamp
 from sightline.detectors import LearnedDetector, load_detector
@@ -265,12 +266,16 @@ def read_exports(
     )
     poor_s = memory_s(detector, made)
     gate = Gatekeeper(channels, whole.step_s, settings, known, poor_s=poor_s)
-    watched = gate.watched(*joined(whole, None))
+    read = joined(whole, None)
+    watched = gate.watched(*read)
     if not len(watched.time):
         raise FileError(
             f"{names([path.name for path in paths], 3)}: nothing was watched: in no "
             "row can at least half of the detector's tags be used."
         )
+    firsts = np.flatnonzero(read[3])
+    lasts = np.append(firsts[1:], len(read[0])) - 1
+    runs = np.stack([read[0][firsts], read[0][lasts]], axis=1)
     notices = [*wrong.values()]
     notices += [notice for table in tables for notice in table.notices]
     texts = list(dict.fromkeys(t for one in tables for t in texts_in(one.words)))
@@ -303,7 +308,7 @@ def read_exports(
         timezone=settings.timezone or ("UTC" if whole.is_utc else None),
         source=names([path.name for path in paths], 3),
         validity=watched.codes[watched.is_watched],
-        unwatched=watched.unwatched,
+        unwatched=with_gaps(runs, watched.unwatched, whole.step_s),
     ), tuple(notices)
 
 

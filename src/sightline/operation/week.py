@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.resources import files
-from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -16,6 +15,7 @@ from sightline.data.validity import (
     NotWatched,
     Unwatched,
     watched_words,
+    with_gaps,
 )
 from sightline.data.zones import local_seconds, stamp, zone_words
 from sightline.files import staged_file
@@ -549,29 +549,7 @@ def unwatched_time(
     state: WatchState, step_s: float, since: float = -np.inf
 ) -> tuple[Unwatched, ...]:
     """Return the time not watched that lasts beyond a time, gaps between files too."""
-    gaps = [
-        Unwatched(float(end) + step_s, float(start), NotWatched.NO_DATA)
-        for (_, end), (start, _) in pairwise(state.runs().tolist())
-        if start > since
-    ]
-    every = sorted([*gaps, *state.unwatched(since)], key=lambda one: one.start)
-    return tuple(_joined(every, step_s))
-
-
-def _joined(spans: Sequence[Unwatched], step_s: float) -> Iterator[Unwatched]:
-    """Yield spans in order, those that touch and have one reason as one."""
-    last: Unwatched | None = None
-    for span in spans:
-        if last is not None and (
-            span.reason is last.reason and span.start <= last.end + 0.5 * step_s
-        ):
-            last = replace(last, end=max(last.end, span.end))
-            continue
-        if last is not None:
-            yield last
-        last = span
-    if last is not None:
-        yield last
+    return with_gaps(state.runs(), state.unwatched(since), step_s, since)
 
 
 def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
@@ -614,7 +592,7 @@ def write_page(
         "duration": duration,
         "share": lambda value: share(value, 1),
         "number": number,
-        "signed": lambda value: f"{value:+.2f}".replace("-", "\N{MINUS SIGN}"),
+        "signed": lambda value: f"{value:+z.2f}".replace("-", "\N{MINUS SIGN}"),
     }
     styles = files("sightline.report") / "assets"
     template = (files("sightline.operation") / "assets" / "week.html").read_text(

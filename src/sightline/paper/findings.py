@@ -508,7 +508,7 @@ def _transfer_between(study: PaperStudy, first: str, second: str) -> FindingTria
     if rho is None:
         return FindingTrial(where, Upheld.OPEN, "All detectors have the same ROC-AUC.")
     weak = _share_weak(values)
-    sentence = f"rho of ROC-AUC is {rho:+.2f} over {correlation.n} detectors"
+    sentence = f"rho of ROC-AUC is {rho:+z.2f} over {correlation.n} detectors"
     if p_exact is not None:
         sentence += f" (exact p {p_exact:.2f}; over so few it only describes)"
     sentence += (
@@ -630,7 +630,7 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
     sentence = (
         f"mean rho is {within:.2f} within a space ({len(same)} pairs) and "
         f"{between:.2f} across ({len(across)}); the difference is "
-        f"{within - between:+.2f} (95% interval {low:+.2f} to {high:+.2f}, "
+        f"{within - between:+z.2f} (95% interval {low:+z.2f} to {high:+z.2f}, "
         f"{n_attacks} attacks)."
     )
     if low > 0:

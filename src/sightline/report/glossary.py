@@ -19,7 +19,7 @@ from sightline.plugins import OURS, RULES
 from sightline.rules import choose as words
 from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.show.rules import KEPT_WORDS, rule_key
-from sightline.text import DAGGER, as_labelled, share, slug
+from sightline.text import DAGGER, Labelling, as_labelled, share, slug
 
 PAPER_GROUP = "The paper's figures"
 FIGURE_GROUP = "Figures under their published names"
@@ -84,8 +84,8 @@ def numbers() -> dict[str, object]:
     }
 
 
-def glossary(is_labelled: bool = True) -> dict[str, Term]:
-    """Return all entries by key, group by group, as words of a labelled record or not.
+def glossary(labels: Labelling = Labelling.ATTACKS) -> dict[str, Term]:
+    """Return all entries by key, group by group, in the words that fit labels.
 
     Examples
     --------
@@ -149,17 +149,17 @@ def glossary(is_labelled: bool = True) -> dict[str, Term]:
     return {
         term.key: replace(
             term,
-            name=as_labelled(term.name, is_labelled),
-            text=as_labelled(term.text, is_labelled),
+            name=as_labelled(term.name, labels),
+            text=as_labelled(term.text, labels),
         )
         for term in terms
     }
 
 
-def groups(is_labelled: bool = True) -> dict[str, list[Term]]:
+def groups(labels: Labelling = Labelling.ATTACKS) -> dict[str, list[Term]]:
     """Return the entries by heading, in the order of the glossary."""
     found: dict[str, list[Term]] = {}
-    for term in glossary(is_labelled).values():
+    for term in glossary(labels).values():
         found.setdefault(term.group, []).append(term)
     return found
 

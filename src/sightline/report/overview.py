@@ -286,9 +286,10 @@ def first_check(evaluation: Evaluation) -> str:
         if not any(parts):
             parts = ["Check the alarm limit first."]
         where = f"of attack-free time ({rows})"
-        where = text.as_labelled(where, evaluation.stream.is_labelled)
         parts.insert(0, f"{rule} is in alarm for {rate} {where}{so}")
-    return " ".join(filter(None, parts)) or (
+    words = " ".join(filter(None, parts))
+    names = [one.id for one in evaluation.segments]
+    return text.as_labelled(words, evaluation.stream.labels, names) or (
         "Evaluated without a diagnosis: evaluate again to learn what to check."
     )
 
@@ -341,7 +342,7 @@ def cost_words(entry: Entry) -> str:
     count, _, rest = words.partition(" ")
     noun = "" if load is None else f" false alarm{'' if count == '1' else 's'}"
     words = f"{count}{noun} {rest}, {rate} of attack-free time ({rows})"
-    return text.as_labelled(words, entry.evaluation.stream.is_labelled)
+    return text.as_labelled(words, entry.evaluation.stream.labels)
 
 
 def others_catch(others: Sequence[Entry]) -> str:
@@ -435,7 +436,9 @@ def later_rows(entries: Sequence[Entry]) -> str:
     is_labelled = any(one.is_labelled for one in known)
     is_later = all(one.split for one in known)
     counted = "Attacks caught and false alarms" if is_labelled else "Alarms"
-    days_words = text.as_labelled("attack-free days", is_labelled)
+    days_words = text.as_labelled(
+        "attack-free days", text.Labelling.of_all(one.labels for one in known)
+    )
     return (
         f"{counted} of all rules are counted on the same {'later ' * is_later}rows, "
         f"{' to '.join(sorted(days))} {days_words}{' that set no limit' * is_later}, "

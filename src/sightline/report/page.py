@@ -6,6 +6,7 @@ object (`page_data`). Neither holds a threshold, a verdict, a colour or a label 
 own: all of them come from the tables of `judgement`.
 """
 
+import html
 import json
 import re
 from collections.abc import Sequence
@@ -248,15 +249,16 @@ def render(
     rows = [row for attack in attacked for row in attack.rows]
     words = {row.verdict.word for row in rows}
     transfer = [row for row in comparison.transfer if row.correlation.n >= 2]
-    is_labelled = any(entry.evaluation.stream.is_labelled for entry in entries)
-    return (
+    labels = text.Labelling.of_all(one.evaluation.stream.labels for one in entries)
+    is_labelled = labels is not text.Labelling.NONE
+    page = (
         _environment(is_labelled)
         .get_template("page.html")
         .render(
             title=title or default_title(entries),
             remains=remains,
             styles="\n".join(_asset(name) for name in STYLES),
-            scripts=text.as_labelled("\n".join(map(_asset, SCRIPTS)), is_labelled),
+            scripts="\n".join(_in_words(_asset(name), is_labelled) for name in SCRIPTS),
             plotly_notice=library[: library.find("*/") + 2],
             plotly=packed_text(library),
             data=for_script(page_data(entries)),
@@ -271,8 +273,8 @@ def render(
                 (row.testbed, frozenset(row.detectors)): row
                 for row in comparison.agreement
             },
-            glossary=glossary(is_labelled),
-            glossary_groups=groups(is_labelled),
+            glossary=glossary(labels),
+            glossary_groups=groups(labels),
             attack_groups=attacked,
             clocks=charts.clocks_by_testbed(entries),
             zones=charts.zones_by_testbed(entries),
@@ -281,6 +283,42 @@ def render(
             verdicts_shown=[info for info in all_infos() if info.word in words],
         )
     )
+    return page if labels is text.Labelling.ATTACKS else _of_incidents(page, entries)
+
+
+# Parts of a page: scripts and styles; tags, with attributes that people read; text.
+_PARTS = re.compile(
+    r"(?P<code><(script|style)\b.*?</\2>)|(?P<tag><[^>]*>)|[^<]+", re.DOTALL
+)
+_TIPS = re.compile(r'(?<= )(?:aria-label|title|data-(?:tip|label))="[^"]*"')
+# In a script: a comment, or a text in quotes.
+_QUOTED = re.compile(r'/\*.*?\*/|(?P<text>"(?:[^"\\\n]|\\.)*"|`[^`]*`)', re.DOTALL)
+
+
+def _of_incidents(page: str, entries: Sequence[Entry]) -> str:
+    """Return a page about plants' own records: our words on it are of incidents."""
+    segments = [one for entry in entries for one in entry.evaluation.segments]
+    given = {name for s in segments for name in (s.id, s.name, s.note) if name}
+    names = given | {html.escape(name) for name in given}
+
+    def worded(words: re.Match[str]) -> str:
+        return text.as_labelled(words[0], text.Labelling.INCIDENTS, names)
+
+    def of_script(quoted: re.Match[str]) -> str:
+        # One word alone is a key.
+        return worded(quoted) if " " in (quoted["text"] or "") else quoted[0]
+
+    def of_part(part: re.Match[str]) -> str:
+        if part["code"]:
+            return _QUOTED.sub(of_script, part[0])
+        return _TIPS.sub(worded, part[0]) if part["tag"] else worded(part)
+
+    return _PARTS.sub(of_part, page)
+
+
+def _in_words(source: str, is_labelled: bool) -> str:
+    """Return a template or script in the words of a record with labels, or without."""
+    return source if is_labelled else text.without_false(source)
 
 
 @cache
@@ -293,7 +331,7 @@ def _environment(is_labelled: bool) -> "jinja2.Environment":
 
     folders = (("sightline.report", "assets"), ("sightline.show", "templates"))
     templates = {
-        file.name: text.as_labelled(file.read_text(encoding="utf-8"), is_labelled)
+        file.name: _in_words(file.read_text(encoding="utf-8"), is_labelled)
         for package, folder in folders
         for file in (files(package) / folder).iterdir()
         if file.name.endswith(".html")
@@ -329,7 +367,7 @@ def _environment(is_labelled: bool) -> "jinja2.Environment":
         "on": text.on_testbed,
         "number": text.number,
         "score": text.score,
-        "signed": lambda value: f"{value:+.3f}".replace("-", text.MINUS),
+        "signed": lambda value: f"{value:+z.3f}".replace("-", text.MINUS),
         "share": lambda value: text.share(value, 1),
         "whole_share": text.share,
         "duration": text.duration,

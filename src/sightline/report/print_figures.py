@@ -697,7 +697,7 @@ def rule_figure(facts: CommissioningFacts) -> "Figure":
     axis.yaxis.set_major_locator(MaxNLocator(integer=True))
     axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_xlabel(
-        as_labelled("false alarms a day", facts.is_labelled)
+        as_labelled("false alarms a day", facts.labels)
         + f" on {facts.judged_days:.1f} {facts.later_days} (log scale; dotted: 144 and "
         "288, ISA-18.2)"
     )

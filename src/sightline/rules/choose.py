@@ -5,6 +5,7 @@ the commissioning rows that follow. Sight: the smallest step of a tag that a rul
 in residual space. The judged rows choose no rule; they only say what came true.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -626,7 +627,8 @@ def choose_set(
     or smaller steps are seen; else the chosen one is added if it gains something and
     both together cost at most `MOST_COST` budgets. A rule in use that costs more, or
     catches no more than chance, gives way all the same, and what is lost is said first.
-    One that costs more is never kept: where the chosen one is no better it is neither.
+    One that costs more is never kept: where the chosen one is no better it is neither,
+    nor where only its time in alarm is too much and most that it catches would be lost.
 
     Parameters
     ----------
@@ -668,14 +670,7 @@ def choose_set(
             f"{load_words(together)}."
         )
     elif lost and (is_chance or (not fits[0] and (fits[1] or saves))):
-        action = SetAction.REPLACE
-        why = f"makes {_too_much(present.load, budget)}"
-        if is_chance:
-            why = f"catches no more than chance, {caught_words(present.attacks)}"
-        sentence = (
-            f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}: "
-            f"replace {words} by {name} all the same, for {words} {why}."
-        )
+        action, sentence = _with_losses(present, chosen, lost, gained, budget)
     elif not fits[0]:
         action = SetAction.NEITHER
         sentence = (
@@ -693,6 +688,44 @@ def choose_set(
         )
     return SetChoice(
         action=action, lost=lost, gained=gained, together=together, sentence=sentence
+    )
+
+
+def _with_losses(
+    present: RuleOutcome,
+    chosen: RuleOutcome,
+    lost: Sequence[str],
+    gained: Sequence[str],
+    budget: Budget,
+) -> tuple[SetAction, str]:
+    """Return what to do where the rule in use gives way at a loss, and the sentence.
+
+    Where its alarms are few enough, it stands for less than `STANDS` of the time and
+    most of what it catches would be lost, people decide: a higher budget keeps it.
+    """
+    words, name, load = (
+        PRESENT_WORDS[present.name],
+        f"rule {chosen.name!r}",
+        present.load,
+    )
+    said = f"A{_attacks(lost)[1:]} would be lost{_also(' and', gained, 'gained')}"
+    why = f"makes {_too_much(load, budget)}"
+    is_chance = _is_chance(present)
+    if is_chance and not _is_chance(chosen):
+        why = f"catches no more than chance, {caught_words(present.attacks)}"
+    few = (load.alarms_per_day or 0.0) <= MOST_COST * budget.per_day
+    if few and not is_chance and 2 * len(lost) > len(present.attacks.which):
+        part = math.ceil(100 * round(load.share_of_time, 3)) / 100
+        rate = max(budget.per_day, math.ceil(load.alarms_per_day or 0.0))
+        most = Budget(per_day=rate, share=part)
+        if part < STANDS:
+            return SetAction.NEITHER, (
+                f"{said} with {name} in place of {words}, most of what is caught now, "
+                f"and {words} {why}. To keep it, allow {most}; to catch less with less "
+                "time in alarm, take the other."
+            )
+    return SetAction.REPLACE, (
+        f"{said}: replace {words} by {name} all the same, for {words} {why}."
     )
 
 
@@ -764,7 +797,8 @@ def advice(facts: CommissioningFacts) -> str:
     if in_set and not in_set.action.changes and facts.choice is not None:
         parts = [in_set.sentence, f"To change it all the same: {parts[0]}"]
     if not facts.judged_days:
-        return " ".join([*parts, "No later rows were left to judge it on."])
+        parts.append("No later rows were left to judge it on.")
+        return facts.said(" ".join(parts))
     words = PRESENT_WORDS[present.name]
     parts.append(
         f"On {facts.judged_days:.1f} {facts.later_days} rule {chosen.name!r} makes "
@@ -773,7 +807,7 @@ def advice(facts: CommissioningFacts) -> str:
     )
     if in_set and in_set.sentence not in parts:
         parts.append(in_set.sentence)
-    return " ".join(parts)
+    return facts.said(" ".join(parts))
 
 
 def _caught(outcome: RuleOutcome) -> str:

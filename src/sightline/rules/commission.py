@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
+from sightline.audit.record import is_own_plant
 from sightline.data.arrays import Bools
 from sightline.data.record_parts import outside
 from sightline.data.recording import seconds
@@ -635,9 +636,9 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         table=table,
         present=present,
         curves=curves,
-        notes=tuple(notes),
         choice=choice,
         is_labelled=bool(basis.test.attacks),
+        is_own_plant=is_own_plant(stream.meta),
     )
     if judged.days and (choice is None or choice.outcome.has_rule):
         together = cost_together(in_use, in_alarm[chosen], judged)
@@ -651,7 +652,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         ends = ends[0], float(stream.test_time[last])
     return Commissioning(
         rules=rules,
-        facts=replace(facts, advice=advice(facts)),
+        facts=replace(facts, notes=tuple(map(facts.said, notes)), advice=advice(facts)),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarms=alarms,
     )

@@ -31,7 +31,7 @@ from sightline.rules.promise import Kept, Period, Promise, as_a_whole, period_en
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import ranks_of_score
 from sightline.rules.standalone import long_gaps
-from sightline.text import as_labelled
+from sightline.text import Labelling, as_labelled
 
 NO_ROWS: Final = np.zeros(0, np.int64)
 # The rule in use that was given, as tables call it.
@@ -549,7 +549,8 @@ class SetAction(StrEnum):
     ``REPLACE``
         Let the new one run alone.
     ``NEITHER``
-        Both cost more than twice the budget: make another.
+        Both cost more than twice the budget: make another. Or only its time in alarm
+        does, and most that it catches would be lost: a higher budget keeps it.
     """
 
     KEEP = "keep"
@@ -624,6 +625,8 @@ class CommissioningFacts:
         no row is judged.
     is_labelled : bool
         Whether any incident is listed: else nobody knows which rows are attack-free.
+    is_own_plant : bool
+        Whether it is the user's own plant, whose labels mark incidents.
     noisy_channel : str, optional
         The channel that alone makes most false alarms of the p99 rule before the split.
     mask : Mask, optional
@@ -648,12 +651,25 @@ class CommissioningFacts:
     choice: RuleChoice | None = None
     set_choice: SetChoice | None = None
     is_labelled: bool = True
+    is_own_plant: bool = False
 
     @property
     def later_days(self) -> str:
         """The days that rules are judged on, in words: without a split, all of them."""
         words = f"{'later ' * (self.split > 0)}attack-free days"
-        return as_labelled(words, self.is_labelled)
+        return as_labelled(words, self.labels)
+
+    @property
+    def labels(self) -> Labelling:
+        """What the labels of the record mark."""
+        return Labelling.of(self.is_labelled, self.is_own_plant)
+
+    def said(self, sentence: str) -> str:
+        """Return a sentence in the words that fit the record."""
+        caught = (row.attacks.which for row in (*self.table, *self.present))
+        return as_labelled(
+            sentence, self.labels, {one for ids in caught for one in ids}
+        )
 
     @property
     def accepted(self) -> Budget:

@@ -186,15 +186,16 @@ def terminal_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
         clock = f", {zone_words(evaluation.stream.timezone)}"
         return RecordTable(
             f"Each attack{clock}", pick(ATTACKS, *TERMINAL), records, LEGEND
-        )
+        ).as_labelled(evaluation.stream.labels)
     return RecordTable(
         "Each attack", pick(ATTACKS, *TERMINAL, when="rows"), records, LEGEND
-    )
+    ).as_labelled(evaluation.stream.labels)
 
 
 def notebook_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:
     """Return the attacks as a notebook shows them, each with the reason."""
-    return RecordTable("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
+    table = RecordTable("Attacks", pick(ATTACKS, *NOTEBOOK), attacks_of(evaluation))
+    return table.as_labelled(evaluation.stream.labels)
 
 
 def iso_time(end: int) -> Callable[[AttackRecord], TableCell]:

@@ -99,7 +99,7 @@ def _over_seeds(figure: Figure) -> Column[Seeded]:
         if low != high:
             text += f"\n{low}\u2013{high}"
         if row.n_seeds > 1 and row.interval is not None and row.interval[1] is not None:
-            text += f"\n[{row.interval[0]:.2f}, {row.interval[1]:.2f}]"
+            text += f"\n[{row.interval[0]:z.2f}, {row.interval[1]:z.2f}]"
         return text
 
     entry = FIGURES[figure]
@@ -357,9 +357,9 @@ def _difference(figure: str, *, is_shown: bool) -> Column[Pair]:
         if row is None:
             return TableCell(UNKNOWN, (None,) * len(DIFFERENCE_PARTS))
         low, high = row.interval or (None, None)
-        text, star = f"{row.difference:+.3f}", "*" if row.has_star else ""
+        text, star = f"{row.difference:+z.3f}", "*" if row.has_star else ""
         if low is not None and high is not None:
-            text += f" ({low:+.2f} to {high:+.2f}){star or ' '}"
+            text += f" ({low:+z.2f} to {high:+z.2f}){star or ' '}"
         printed = filled(
             "{difference} ({low} to {high}){star}",
             difference=fixed(row.difference),
@@ -454,14 +454,14 @@ DIFFERENCES: Columns["Difference"] = (
     Column(
         "difference",
         "difference",
-        lambda d: f"{d.difference:+.3f}" + (" ★" if d.has_star else ""),
+        lambda d: f"{d.difference:+z.3f}" + (" ★" if d.has_star else ""),
         "r",
         term="difference",
     ),
     Column(
         "interval",
         "interval",
-        lambda d: "{:+.2f} to {:+.2f}".format(*d.interval) if d.interval else UNKNOWN,
+        lambda d: "{:+z.2f} to {:+z.2f}".format(*d.interval) if d.interval else UNKNOWN,
         "r",
         term="interval",
     ),

@@ -46,6 +46,7 @@ from sightline.show.table import (
 )
 from sightline.text import (
     UNKNOWN,
+    Labelling,
     mean_count,
     number,
     p_value,
@@ -133,7 +134,7 @@ def _figure(
             return f"{text}\nfrom {write(low)}"
         if write is _share:
             return f"{text}\n{100 * low:.0f}-{high:.0%}"
-        return f"{text}\n{low:.2f}..{high:.2f}"
+        return f"{text}\n{low:z.2f}..{high:z.2f}"
 
     return Column(figure, header, get, "r", tip=entry.sentence, wrap=True)
 
@@ -323,7 +324,8 @@ def caught_table(
     if with_others:
         return RecordTable("Counts of attacks", COUNTS, records, COUNTS_LEGEND)
     caught: Columns[CaughtRecord] = (name, *pick(COUNTS, *CAUGHT))
-    return RecordTable("Attacks caught", caught, records, CAUGHT_LEGEND)
+    table = RecordTable("Attacks caught", caught, records, CAUGHT_LEGEND)
+    return table.as_labelled(Labelling.of_all(e.stream.labels for e in evaluations))
 
 
 # ---- the rules in use of one evaluation -------------------------------------------

@@ -146,8 +146,7 @@ def fixed(value: float | None, digits: int = 3) -> Phrase:
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
-    text = f"{value:.{digits}f}"
-    return _number(text.lstrip("-") if float(text) == 0 else text)
+    return _number(f"{value:z.{digits}f}")
 
 
 def powers(value: float | None) -> Phrase:
@@ -180,7 +179,7 @@ def compact(value: float | None) -> Phrase:
     low, high = _COMPACT_RANGE
     if value != 0 and not low <= abs(value) < high:
         return _scientific(value)
-    return _number(f"{value:.3g}")
+    return _number(f"{value:z.3g}")
 
 
 def whole(value: float | None) -> Phrase:

@@ -40,6 +40,7 @@ from sightline.show.table import (
 from sightline.text import (
     MINUS,
     UNKNOWN,
+    Labelling,
     duration,
     mean_count,
     names,
@@ -83,6 +84,11 @@ class RuleInUse(NamedTuple):
     rule: RungName
     counts: tuple[int, ...]
 
+    @property
+    def labels(self) -> Labelling:
+        """What the labels of the record mark."""
+        return self.evaluation.stream.labels
+
 
 # A rule in use, or the rules for a budget, of which the chosen one is shown.
 GlanceRecord = RuleInUse | CommissioningFacts
@@ -120,10 +126,10 @@ def skill_words(attacks: AttackAlarms) -> str:
     """Return a skill with two decimals, and its interval; a dash without attacks."""
     if attacks.skill is None or not attacks.n_attacks:
         return UNKNOWN
-    text = f"{attacks.skill:.2f}"
+    text = f"{attacks.skill:z.2f}"
     if attacks.skill_interval is not None:
         low, high = attacks.skill_interval
-        text += f" [{low:.2f}, {high:.2f}]"
+        text += f" [{low:z.2f}, {high:z.2f}]"
     return text.replace("-", MINUS)
 
 
@@ -253,7 +259,7 @@ def glance_table(
             for row in rows
             for k, rule in enumerate(row.rules)
         ],
-    )
+    ).as_labelled(Labelling.of_all(rule.labels for row in rows for rule in row.rules))
 
 
 # ---- rules on later rows ---------------------------------------------------------
@@ -439,7 +445,7 @@ def terminal_table(
             for outcome in (*e.rules.present, e.rules.row(e.rules.chosen))
         ],
         LEGEND,
-    ).as_labelled(any(e.stream.is_labelled for e in evaluations))
+    ).as_labelled(Labelling.of_all(e.stream.labels for e in evaluations))
 
 
 def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -447,7 +453,7 @@ def notebook_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     rules = (*facts.present, *facts.table)
     columns = (*pick(RULES, *NOTEBOOK), promise_column(facts))
     table = RecordTable("Rules on judged rows", columns, rules)
-    return table.as_labelled(facts.is_labelled)
+    return table.as_labelled(facts.labels)
 
 
 def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -492,7 +498,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         columns,
         (*facts.present, *facts.table),
         style=role,
-    ).as_labelled(facts.is_labelled)
+    ).as_labelled(facts.labels)
 
 
 MEMBERS: Columns["Member"] = (
@@ -573,7 +579,7 @@ def cost_table(facts: CommissioningFacts, rates: Rates) -> RecordTable[RuleOutco
         ),
         (*facts.present, *facts.table),
         COST_LEGEND,
-    ).as_labelled(facts.is_labelled)
+    ).as_labelled(facts.labels)
 
 
 def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
@@ -586,7 +592,7 @@ def use_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         ),
         (*facts.present, *facts.table) if facts.n_attacks else (),
         USE_LEGEND,
-    )
+    ).as_labelled(facts.labels)
 
 
 def _name_column(facts: CommissioningFacts) -> Column[RuleOutcome]:
@@ -731,7 +737,7 @@ def same_rows_table(rows: Sequence["SameRows"]) -> RecordTable["SameRows"]:
         ),
         rows,
         SAME_LEGEND,
-    )
+    ).as_labelled(Labelling.of(rows[0].outcome.attacks.n_attacks, is_own_plant=True))
 
 
 def period_table(
@@ -787,7 +793,7 @@ def promise_words(promise: Promise) -> str:
 
 DRIFT: Columns["TagDrift"] = (
     Column("channel", "tag", lambda tag: tag.channel),
-    Column("shift", "shift in\nspreads", lambda tag: f"{tag.shift:+.2f}", "r"),
+    Column("shift", "shift in\nspreads", lambda tag: f"{tag.shift:+z.2f}", "r"),
     Column("now", "share of\nenergy", lambda tag: share(tag.energy_share), "r"),
     Column("then", "then", lambda tag: share(tag.energy_share_then), "r"),
 )

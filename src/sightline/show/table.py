@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from sightline.errors import StreamError
 from sightline.show.phrases import Phrase
-from sightline.text import as_labelled, csv_cell, did_you_mean
+from sightline.text import Labelling, as_labelled, csv_cell, did_you_mean
 
 if TYPE_CHECKING:
     from sightline.judgement.verdicts import VerdictInfo
@@ -175,22 +175,25 @@ class RecordTable(Generic[Record]):
     legend: str = ""
     style: Callable[[Record], str] | None = None
 
-    def as_labelled(self, is_labelled: bool) -> "RecordTable[Record]":
-        """Return the table in the words of a record that is labelled, or is not."""
-        if is_labelled:
+    def as_labelled(self, labels: Labelling) -> "RecordTable[Record]":
+        """Return the table in the words that fit the labels of its record."""
+        if labels is Labelling.ATTACKS:
             return self
         columns = [
             replace(
                 one,
-                header=as_labelled(one.header, False)
+                header=as_labelled(one.header, labels)
                 if isinstance(one.header, str)
                 else one.header,
-                tip=as_labelled(one.tip, False),
-                title=as_labelled(one.title, False),
+                tip=as_labelled(one.tip, labels),
+                title=as_labelled(one.title, labels),
             )
             for one in self.columns
         ]
-        title, legend = as_labelled(self.title, False), as_labelled(self.legend, False)
+        title, legend = (
+            as_labelled(self.title, labels),
+            as_labelled(self.legend, labels),
+        )
         return replace(self, title=title, columns=columns, legend=legend)
 
 
