@@ -283,7 +283,8 @@ def identified(second: Floats, n_tags: int, order: int | None) -> StateSpace:
     made[n : n + n_tags, half:next_half] = np.eye(n_tags)
     moments = made @ second @ made.T
     both, states = slice(0, n + n_tags), slice(n + n_tags, None)
-    model: Floats = np.linalg.solve(moments[states, states], moments[states, both]).T
+    told = np.linalg.solve(moments[states, states], moments[states, both])
+    model = np.asarray(told.T, np.float64)
     noise = moments[both, both] - model @ moments[states, both]
     return StateSpace(
         transition=model[:n],
