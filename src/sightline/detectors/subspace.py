@@ -13,7 +13,7 @@ from scipy.linalg import eigh, solve_discrete_are
 
 from sightline.data.arrays import Floats, Ints
 from sightline.data.recording import Recording
-from sightline.detectors.base import Split
+from sightline.detectors.base import Arrays, Split
 from sightline.detectors.baselines import (
     Baseline,
     baseline_card,
@@ -166,6 +166,11 @@ class KalmanFilter(_LagBaseline):
     def memory(self, preset: str = "export") -> int:
         """Return how many rows of a tag must be usable again until it is forgotten."""
         return self.wait
+
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        # A damaged file is noticed when it is read.
+        self.wait = min(int(self.wait), self.lag - 1)
 
     def _lag_of(self, step_s: float, most: int) -> int:
         return min(MOST_SETTLING, most) + 1
