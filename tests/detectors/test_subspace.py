@@ -21,7 +21,7 @@ from sightline.detectors.subspace import (
     lag_moments,
     settling_filter,
 )
-from sightline.errors import StreamError
+from sightline.errors import FileError, StreamError
 from sightline.export import export_stream, without_lost
 
 KINDS = [KalmanFilter, Pasad]
@@ -287,6 +287,16 @@ def test_it_is_the_same_after_saving(kind, tmp_path):
     told, before = again.residuals(test), detector.residuals(test)
     assert told.values.tobytes() == before.values.tobytes()
     assert told.notices == before.notices
+
+
+@pytest.mark.parametrize("wait", [np.nan, "many", [3, 4]])
+def test_a_file_with_no_number_of_rows_to_wait_is_refused(wait, tmp_path):
+    KalmanFilter().fit(plant()).save(tmp_path / "one.npz")
+    with np.load(tmp_path / "one.npz") as file:
+        arrays = dict(file) | {"wait": np.array(wait)}
+    np.savez(tmp_path / "other.npz", **arrays)
+    with pytest.raises(FileError, match="is not a whole detector"):
+        load_detector(tmp_path / "other.npz")
 
 
 @pytest.mark.parametrize("kind", KINDS)

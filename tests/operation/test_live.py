@@ -101,7 +101,7 @@ KINDS = {
     "last-value stride 2": {"every": 2, "sampling": "stride"},
     "mean": {},
     "pair": {"gap": 5},
-    "kalman": {},
+    "kalman": {"order": 4},
     "pasad every 2": {"every": 2, "lag": 9},
     "geco": {"max_inputs": 1},
     "gdn": {"epochs": 1, "window": 5, "dim": 4, "head_layers": 1, "top_k": 2},

@@ -13,7 +13,7 @@ from scipy.linalg import eigh, solve_discrete_are
 
 from sightline.data.arrays import Floats, Ints
 from sightline.data.recording import Recording
-from sightline.detectors.base import Split
+from sightline.detectors.base import Arrays, Split
 from sightline.detectors.baselines import (
     Baseline,
     baseline_card,
@@ -167,6 +167,11 @@ class KalmanFilter(_LagBaseline):
         """Return how many rows of a tag must be usable again until it is forgotten."""
         return self.wait
 
+    def _restore(self, arrays: Arrays) -> None:
+        super()._restore(arrays)
+        # A damaged file is noticed when it is read.
+        self.wait = min(int(self.wait), self.lag - 1)
+
     def _lag_of(self, step_s: float, most: int) -> int:
         return min(MOST_SETTLING, most) + 1
 
@@ -283,7 +288,8 @@ def identified(second: Floats, n_tags: int, order: int | None) -> StateSpace:
     made[n : n + n_tags, half:next_half] = np.eye(n_tags)
     moments = made @ second @ made.T
     both, states = slice(0, n + n_tags), slice(n + n_tags, None)
-    model: Floats = np.linalg.solve(moments[states, states], moments[states, both]).T
+    told = np.linalg.solve(moments[states, states], moments[states, both])
+    model = np.asarray(told.T, np.float64)
     noise = moments[both, both] - model @ moments[states, both]
     return StateSpace(
         transition=model[:n],
