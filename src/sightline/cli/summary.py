@@ -85,8 +85,7 @@ def _notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
     about: dict[str, list[str]] = {}
     for e in evaluations:
         is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
-        earlier = [EARLIER_RULES] if is_earlier else []
-        for notice in dict.fromkeys((*e.notices, *earlier)):
+        for notice in dict.fromkeys((*e.notices, *[EARLIER_RULES] * is_earlier)):
             about.setdefault(notice, []).append(name_of(e))
     for notice, streams in about.items():
         is_of_all = len(streams) == len(evaluations)
