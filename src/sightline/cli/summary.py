@@ -77,10 +77,10 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     parts += [Text(f"- {line}", style="bold") for line in of_method]
     if n_data := len({one.line for one in serious if not one.is_protocol}):
         parts.append(Text(f"- {audit_words(n_data)}"))
-    return Group(*parts, *_notices(evaluations))
+    return Group(*parts, *seen_notices(evaluations))
 
 
-def _notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
+def seen_notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
     """Yield each notice once, with the streams it is about; none named if it is all."""
     about: dict[str, list[str]] = {}
     for e in evaluations:

@@ -200,7 +200,7 @@ class Sensitivity:
                 )
         return found
 
-    def _badness(self, figure: str, setting: str) -> dict[str, float]:
+    def badness(self, figure: str, setting: str) -> dict[str, float]:
         """Return a figure of each stream under a setting; the least is the best."""
         sign = {Better.HIGHER: -1, Better.LOWER: 1}.get(FIGURES[figure].better)
         return {
@@ -220,7 +220,7 @@ class Sensitivity:
         settings = list(dict.fromkeys(one.setting.name for one in self.tried))
 
         def swaps(figure: str, setting: str) -> bool:
-            old, new = (self._badness(figure, s) for s in ("default", setting))
+            old, new = (self.badness(figure, s) for s in ("default", setting))
             pairs = combinations(old.keys() & new.keys(), 2)
             return any((old[a] - old[b]) * (new[a] - new[b]) < 0 for a, b in pairs)
 

@@ -125,13 +125,13 @@ def score_report(
         return [(plain.get(key) or FIGURES[key], one) for key, one in found.items()]
 
     of_score = measured(ScoreRanks.of(labels, score, breaks=breaks))
-    rows = _partial_areas(np.asarray(labels), np.asarray(score)) + of_score
+    rows = partial_areas(np.asarray(labels), np.asarray(score)) + of_score
     if alarms is not None:
         rows += measured(AlarmRuns.of(labels, alarms, breaks=breaks))
     return to_frame(REPORT, rows, library)
 
 
-def _partial_areas(labels: npt.NDArray[Any], score: npt.NDArray[Any]) -> list[Row]:
+def partial_areas(labels: npt.NDArray[Any], score: npt.NDArray[Any]) -> list[Row]:
     """Return pAUC at 1% and 5%; None without attacks or normal rows. 0 is chance."""
     counted = labels != IGNORED
     is_attack = labels[counted] == ATTACK
