@@ -87,12 +87,6 @@ def test_a_range_holds_every_value_and_names_its_ends(found):
         assert row.default == values["default"]
 
 
-def test_a_ranking_puts_the_best_first(found):
-    first, second = found.ranking(Figure.ROC_AUC, "default")
-    by_name = {one.stream: one.figures for one in found.tried[::-1]}
-    assert by_name[first][Figure.ROC_AUC] >= by_name[second][Figure.ROC_AUC]
-
-
 def test_streams_change_places_only_where_one_passes_another():
     rows = [  # ROC-AUC of streams a and b by each setting
         (0.8, 0.7),

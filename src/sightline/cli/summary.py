@@ -78,16 +78,15 @@ def summary(evaluations: Sequence[Evaluation]) -> RenderableType:
     parts += [Text(f"- {line}", style="bold") for line in of_method]
     if n_data := len({one.line for one in serious if not one.is_protocol}):
         parts.append(Text(f"- {audit_words(n_data)}"))
-    return Group(*parts, *_notices(evaluations))
+    return Group(*parts, *seen_notices(evaluations))
 
 
-def _notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
+def seen_notices(evaluations: Sequence[Evaluation]) -> Iterator[Text]:
     """Yield each notice once, with the streams it is about; none named if it is all."""
     about: dict[str, list[str]] = {}
     for e in evaluations:
         is_earlier = e.diagnosis is not None and e.diagnosis.method < METHOD
-        earlier = [EARLIER_RULES] if is_earlier else []
-        for notice in dict.fromkeys((*e.notices, *earlier)):
+        for notice in dict.fromkeys((*e.notices, *[EARLIER_RULES] * is_earlier)):
             about.setdefault(notice, []).append(name_of(e))
     for notice, streams in about.items():
         is_of_all = len(streams) == len(evaluations)

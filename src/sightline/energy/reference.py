@@ -573,9 +573,8 @@ def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:
 
     n_drawn = min(rows.n_rows, MCD_ROWS)
     drawn = (np.arange(n_drawn) * rows.n_rows) // n_drawn
-    with warnings.catch_warnings():
-        # A covariance that is not of full rank is refused below, in our words.
-        warnings.simplefilter("ignore", UserWarning)
+    # A covariance that is not of full rank is refused by us, in our words.
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         fitted = MinCovDet(random_state=0).fit(row_tables.gather_rows(rows, drawn))
     return Reference(
         mean=np.asarray(fitted.location_),

@@ -175,21 +175,15 @@ class Sensitivity:
                 )
         return found
 
-    def _badness(self, figure: str, setting: str) -> dict[str, float]:
+    def badness(self, figure: str, setting: str) -> dict[str, float]:
         """Return a figure of each stream under a setting; the least is the best."""
-        better = FIGURES[figure].better
-        sign = {Better.HIGHER: -1, Better.LOWER: 1}.get(better)
+        sign = {Better.HIGHER: -1, Better.LOWER: 1}.get(FIGURES[figure].better)
         return {
             one.stream: abs(value) if sign is None else sign * value
             for one in self.tried
             if one.setting.name == setting
             and (value := one.figures[figure]) is not None
         }
-
-    def ranking(self, figure: str, setting: str) -> tuple[str, ...]:
-        """Return the streams by a figure under a setting, the best first."""
-        badness = self._badness(figure, setting)
-        return tuple(sorted(badness, key=lambda name: badness[name]))
 
     @property
     def changed_rankings(self) -> dict[str, tuple[str, ...]]:
@@ -199,20 +193,18 @@ class Sensitivity:
         figures that are neither good nor bad nothing is said.
         """
         settings = list(dict.fromkeys(one.setting.name for one in self.tried))
+
+        def swaps(figure: str, setting: str) -> bool:
+            old, new = (self.badness(figure, s) for s in ("default", setting))
+            pairs = combinations(old.keys() & new.keys(), 2)
+            return any((old[a] - old[b]) * (new[a] - new[b]) < 0 for a, b in pairs)
+
         return {
             figure: changed
             for figure in HEADLINES
             if FIGURES[figure].better is not Better.NEITHER
-            and (changed := tuple(s for s in settings if self._swaps(figure, s)))
+            and (changed := tuple(s for s in settings if swaps(figure, s)))
         }
-
-    def _swaps(self, figure: str, setting: str) -> bool:
-        """Return whether two streams change places under a setting."""
-        before, after = (self._badness(figure, s) for s in ("default", setting))
-        return any(
-            (before[a] - before[b]) * (after[a] - after[b]) < 0
-            for a, b in combinations(before.keys() & after.keys(), 2)
-        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as plain values, for JSON."""

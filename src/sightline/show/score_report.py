@@ -115,7 +115,7 @@ def score_report(
     >>> labels[90:110], score[95:112] = 1, 9.0
     >>> frame = score_report(labels, score, score > 8, metrics="vus,pa_f1")
     >>> frame["figure"].tolist()[:6]
-    ['roc_auc', 'average_precision', 'pauc_1', 'pauc_5', 'vus_roc', 'vus_pr']
+    ['pauc_1', 'pauc_5', 'roc_auc', 'average_precision', 'vus_roc', 'vus_pr']
     """
     keys = chosen_figures(metrics)
 
@@ -124,15 +124,14 @@ def score_report(
         plain = {entry.key: entry for entry in PLAIN}
         return [(plain.get(key) or FIGURES[key], one) for key, one in found.items()]
 
-    rows = measured(ScoreRanks.of(labels, score, breaks=breaks))
-    n_plain = sum(entry.on is MeasuredOn.SCORE for entry in PLAIN)
-    rows[n_plain:n_plain] = _partial_areas(np.asarray(labels), np.asarray(score))
+    of_score = measured(ScoreRanks.of(labels, score, breaks=breaks))
+    rows = partial_areas(np.asarray(labels), np.asarray(score)) + of_score
     if alarms is not None:
         rows += measured(AlarmRuns.of(labels, alarms, breaks=breaks))
     return to_frame(REPORT, rows, library)
 
 
-def _partial_areas(labels: npt.NDArray[Any], score: npt.NDArray[Any]) -> list[Row]:
+def partial_areas(labels: npt.NDArray[Any], score: npt.NDArray[Any]) -> list[Row]:
     """Return pAUC at 1% and 5%; None without attacks or normal rows. 0 is chance."""
     counted = labels != IGNORED
     is_attack = labels[counted] == ATTACK
