@@ -112,7 +112,7 @@ def test_numbers_in_the_page_are_those_on_disk(open_page, report):
         counts = known["verdict_counts"]
         text = " ".join(shown.inner_text().split())
         if counts:
-            assert f"{counts['detected']} singled out" in text
+            assert f"{counts['detected']} caught and singled out" in text
         if rules := known["rules"]:
             own = next(row for row in rules["table"] if row["name"] == rules["chosen"])
             caught = own["attacks"]

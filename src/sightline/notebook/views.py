@@ -146,10 +146,11 @@ def segment_view(value: SegmentResult) -> NotebookView:
     return shown(
         value,
         [
+            ("caught", attacks.YES_NO[value.caught]),
             ("verdict", attacks.verdict_cell(value)),
             ("targets", names(value.targets, MOST_NAMES)),
             ("evidence in", names(value.evidence_channels or (), MOST_NAMES)),
-            ("time in alarm (p99 rule)", share(value.coverage)),
+            ("rows over the limit (p99 rule)", share(value.coverage)),
             ("AUC", score(value.auc)),
             ("evidence (D_FULL)", number(value.d_full)),
         ],
