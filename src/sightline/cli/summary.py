@@ -147,5 +147,5 @@ def comparison(compared: Comparison) -> RenderableType:
     notices = [*seen_differences(compared), *standing, *compared.notices]
     return Group(
         *(rendered(table) for table in terminal_tables(compared) if table.records),
-        *(Text(f"- {notice}") for notice in notices),
+        *(Text(f"- {as_labelled(notice, compared.labels)}") for notice in notices),
     )

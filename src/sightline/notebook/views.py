@@ -161,7 +161,8 @@ def segment_view(value: SegmentResult) -> NotebookView:
 
 def comparison_view(value: Comparison) -> NotebookView:
     """Show figures side by side, differences, attacks caught."""
-    return shown(value, (), comparison.notebook_tables(value), value.notices)
+    notices = [as_labelled(one, value.labels) for one in value.notices]
+    return shown(value, (), comparison.notebook_tables(value), notices)
 
 
 def stream_view(value: ResidualStream) -> NotebookView:
