@@ -188,6 +188,7 @@ def test_a_comparison_is_json(results):
         "detections",
         "differences",
         "figures",
+        "labels",
         "notices",
         "primary",
         "rankings",
