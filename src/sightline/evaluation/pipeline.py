@@ -47,6 +47,7 @@ from sightline.evaluation.measure import (
     measure_uncertainty,
 )
 from sightline.evaluation.result import Protocol, protocol_named
+from sightline.figures import LARGEST
 from sightline.judgement.judge import Diagnosis, judge
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.alarm_figures import ALL, chosen_figures
@@ -61,7 +62,9 @@ from sightline.rules.commission import (
     commission_scored,
 )
 from sightline.rules.episodes import unexplained_episodes
-from sightline.rules.scoring import ScoredStream, score
+from sightline.rules.row_scores import largest_scores
+from sightline.rules.scoring import ScoredStream
+from sightline.rules.scoring import score as score_rows
 
 
 def evaluate(
@@ -84,6 +87,7 @@ def evaluate(
     budget: Budget | str | None = "6/day,1%",
     seed: int = 0,
     protocol: str = Protocol.SIGHTLINE,
+    score: npt.ArrayLike | str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
     **stream_options: Any,
@@ -133,6 +137,10 @@ def evaluate(
         Seed of the random draws; the same seed gives the same intervals.
     protocol : {"sightline", "paper"}
         What we believe is right, or the letter of the paper (docs/paper.md).
+    score : array of shape (n_test,) or str, optional
+        ``"largest"``: rank rows by the largest deviation of a tag in units of its own
+        tail too (`sightline.rules.row_scores`). Else, beside `train` and `test`, the
+        detector's own score: values, or the column of the frame `test`.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -181,9 +189,15 @@ def evaluate(
         budget=None if budget is None else Budget.parse(budget),
         seed=seed,
         protocol=protocol_named(protocol),
+        has_largest=isinstance(score, str) and score == LARGEST,
         progress=one_at_a_time(progress or silent),
     )
-    named = {"detector": detector, "testbed": testbed, "channels": channels}
+    named: dict[str, Any] = {
+        "detector": detector,
+        "testbed": testbed,
+        "channels": channels,
+    }
+    named["score"] = None if request.has_largest else score
     options = tuple(inspect.signature(evaluate).parameters)[:-1]
     known = named | stream_options
     stream = stream_given(stream, train, test, labels, known, options, score_given)
@@ -212,6 +226,7 @@ class _EvaluationRequest:
     budget: Budget | None
     seed: int
     protocol: Protocol
+    has_largest: bool
     progress: Progress
 
 
@@ -226,7 +241,7 @@ def _evaluate(
     `dropped` rows are reported; `blame` is the detector's own attribution.
     """
     drawn: dict[str, Any] = {"seed": request.seed, "progress": request.progress}
-    scored = score(
+    scored = score_rows(
         stream,
         guard=request.guard,
         estimator=request.estimator,
@@ -235,7 +250,14 @@ def _evaluate(
         progress=request.progress,
     )
     stream = scored.stream
-    measures = measure(scored, request.protocol, guard=request.guard, dropped=dropped)
+    largest = largest_scores(scored) if request.has_largest else None
+    measures = measure(
+        scored,
+        request.protocol,
+        guard=request.guard,
+        dropped=dropped,
+        largest=largest,
+    )
     attacks = measure_attacks(scored, measures)
     uncertainty = result.Uncertainty()
     if request.intervals:
@@ -246,7 +268,7 @@ def _evaluate(
         verdicts = judge(scored, attacks, rules.facts if rules else None, **drawn)
     shown = _shown(verdicts, attacks)
     alarm_metrics = measure_alarm_metrics(
-        scored, rules, uncertainty, keys=request.figures, **drawn
+        scored, rules, uncertainty, keys=request.figures, largest=largest, **drawn
     )
     audit = audit_in(stream.meta)
     # The audit has a place of its own.
