@@ -192,7 +192,7 @@ def evaluate(
         has_largest=isinstance(score, str) and score == LARGEST,
         progress=one_at_a_time(progress or silent),
     )
-    named: dict[str, Any] = {
+    named: dict[str, object] = {
         "detector": detector,
         "testbed": testbed,
         "channels": channels,
