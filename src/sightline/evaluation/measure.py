@@ -42,12 +42,7 @@ METHOD = "one-more-attack"
 
 
 def measure(
-    scored: ScoredStream,
-    protocol: Protocol,
-    *,
-    guard: int,
-    dropped: dict[str, int],
-    largest: Floats | None = None,
+    scored: ScoredStream, protocol: Protocol, *, guard: int, dropped: dict[str, int]
 ) -> result.StreamMeasures:
     """Return what is measured on the stream as a whole.
 
@@ -60,8 +55,6 @@ def measure(
         `PAPER` counts false-positive segments by rows.
     guard, dropped : int, dict of str to int
         How the stream was changed before; they are only reported.
-    largest : array of shape (n_test,), optional
-        The score `largest` of the test, if it is ranked too.
 
     Returns
     -------
@@ -93,7 +86,7 @@ def measure(
         None
         if one is None
         else ranking.measure_rank(ranks_of_score(one, test.labels), lengths)
-        for one in (stream.score, largest)
+        for one in (stream.score, scored.largest)
     )
     return result.StreamMeasures(
         stream=_stream_facts(scored),
@@ -449,7 +442,6 @@ def measure_alarm_metrics(
     keys: Collection[str],
     seed: int,
     progress: Progress,
-    largest: Floats | None = None,
 ) -> dict[str, dict[str, AlarmFigure]] | None:
     """Return the alarm and score metrics, by whose alarms or score they are.
 
@@ -469,8 +461,8 @@ def measure_alarm_metrics(
     judged["energy"] = ScoreRanks.of(rows, test.energy)
     if scored.stream.score is not None:
         judged["score"] = ScoreRanks.of(rows, scored.stream.score)
-    if largest is not None:
-        judged[LARGEST] = ScoreRanks.of(rows, largest)
+    if scored.largest is not None:
+        judged[LARGEST] = ScoreRanks.of(rows, scored.largest)
     if rules is not None:
         # Earlier rows count nowhere, nor does an attack that begins among them.
         name, split = rules.facts.chosen, rules.facts.split

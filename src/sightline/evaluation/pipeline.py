@@ -25,7 +25,7 @@ None, and drift, quality and false alarms are measured.
 
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -241,23 +241,9 @@ def _evaluate(
     `dropped` rows are reported; `blame` is the detector's own attribution.
     """
     drawn: dict[str, Any] = {"seed": request.seed, "progress": request.progress}
-    scored = score_rows(
-        stream,
-        guard=request.guard,
-        estimator=request.estimator,
-        is_paper=request.protocol is Protocol.PAPER,
-        with_windows=True,
-        progress=request.progress,
-    )
+    scored = _scored(stream, request)
     stream = scored.stream
-    largest = largest_scores(scored) if request.has_largest else None
-    measures = measure(
-        scored,
-        request.protocol,
-        guard=request.guard,
-        dropped=dropped,
-        largest=largest,
-    )
+    measures = measure(scored, request.protocol, guard=request.guard, dropped=dropped)
     attacks = measure_attacks(scored, measures)
     uncertainty = result.Uncertainty()
     if request.intervals:
@@ -268,7 +254,7 @@ def _evaluate(
         verdicts = judge(scored, attacks, rules.facts if rules else None, **drawn)
     shown = _shown(verdicts, attacks)
     alarm_metrics = measure_alarm_metrics(
-        scored, rules, uncertainty, keys=request.figures, largest=largest, **drawn
+        scored, rules, uncertainty, keys=request.figures, **drawn
     )
     audit = audit_in(stream.meta)
     # The audit has a place of its own.
@@ -307,6 +293,21 @@ def _evaluate(
         episodes=episodes,
         traces=chart_data(scored, segments),
     )
+
+
+def _scored(stream: ResidualStream, request: _EvaluationRequest) -> ScoredStream:
+    """Score a stream as it was asked for."""
+    scored = score_rows(
+        stream,
+        guard=request.guard,
+        estimator=request.estimator,
+        is_paper=request.protocol is Protocol.PAPER,
+        with_windows=True,
+        progress=request.progress,
+    )
+    if not request.has_largest:
+        return scored
+    return replace(scored, largest=largest_scores(scored))
 
 
 def _commission(
