@@ -63,8 +63,7 @@ from sightline.rules.commission import (
 )
 from sightline.rules.episodes import unexplained_episodes
 from sightline.rules.row_scores import largest_scores
-from sightline.rules.scoring import ScoredStream
-from sightline.rules.scoring import score as score_rows
+from sightline.rules.scoring import ScoredStream, score
 
 
 def evaluate(
@@ -241,7 +240,16 @@ def _evaluate(
     `dropped` rows are reported; `blame` is the detector's own attribution.
     """
     drawn: dict[str, Any] = {"seed": request.seed, "progress": request.progress}
-    scored = _scored(stream, request)
+    scored = score(
+        stream,
+        guard=request.guard,
+        estimator=request.estimator,
+        is_paper=request.protocol is Protocol.PAPER,
+        with_windows=True,
+        progress=request.progress,
+    )
+    if request.has_largest:
+        scored = replace(scored, largest=largest_scores(scored))
     stream = scored.stream
     measures = measure(scored, request.protocol, guard=request.guard, dropped=dropped)
     attacks = measure_attacks(scored, measures)
@@ -256,17 +264,15 @@ def _evaluate(
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
-    audit = audit_in(stream.meta)
-    # The audit has a place of its own.
+    audit = audit_in(stream.meta)  # it has a place of its own
     meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     provenance = result.Provenance.of_now(meta)
-    test = scored.test
     localisation = localise(
         stream.test,
         stream.channels,
-        test.reference,
-        test.attacks,
-        test.alarms,
+        scored.test.reference,
+        scored.test.attacks,
+        scored.test.alarms,
         stages=provenance.stages,
         attribution=blame,
         uncertainty=request.intervals,
@@ -293,21 +299,6 @@ def _evaluate(
         episodes=episodes,
         traces=chart_data(scored, segments),
     )
-
-
-def _scored(stream: ResidualStream, request: _EvaluationRequest) -> ScoredStream:
-    """Score a stream as it was asked for."""
-    scored = score_rows(
-        stream,
-        guard=request.guard,
-        estimator=request.estimator,
-        is_paper=request.protocol is Protocol.PAPER,
-        with_windows=True,
-        progress=request.progress,
-    )
-    if not request.has_largest:
-        return scored
-    return replace(scored, largest=largest_scores(scored))
 
 
 def _commission(
