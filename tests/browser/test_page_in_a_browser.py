@@ -449,8 +449,11 @@ def serious_faults(page):
 
 def serious_faults_behind(page, door):
     page.goto(page.url.split("#")[0] + f"#{door}")
-    for fold in page.locator("details:not([open]) > summary:visible").all():
-        fold.click()
+    page.evaluate(
+        "document.querySelectorAll('.door[data-open] details, main > .fold details')"
+        ".forEach(fold => { fold.open = true; })"
+    )
+    page.wait_for_timeout(800)  # charts that were folded are drawn
     return serious_faults(page)
 
 

@@ -300,6 +300,7 @@ def page_glance(
 
     name: Column[tuple[GlanceRow, GlanceRecord]]
     name = Column("detector", "detector", detector, term="detector")
+    columns: Columns[tuple[GlanceRow, GlanceRecord]]
     columns = (name, *(column.over(itemgetter(1)) for column in GLANCE))
     lines = [(row, rule) for row in rows for rule in row.rules]
     labels = Labelling.of_all(rule.labels for _, rule in lines)
