@@ -2,11 +2,11 @@
 
 import csv
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
@@ -42,6 +42,7 @@ HOLD_S = 60.0
 # How many names a sentence lists before it counts the rest.
 MOST_NAMES = 4
 Record = TypeVar("Record")
+BreaksOf = Callable[[Floats], Ints]
 
 
 class LabelSource(StrEnum):
@@ -201,7 +202,7 @@ class Expected:
     gaps: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ReleasePart:
     """A file that was recognised as one part of a testbed.
 
@@ -342,6 +343,7 @@ def recording_of(
     source: str,
     labels: Labels | None = None,
     attacks: tuple[Attack, ...] = (),
+    breaks_of: BreaksOf | None = None,
 ) -> Recording:
     """Return several files as one recording, one after the other.
 
@@ -359,11 +361,13 @@ def recording_of(
         Where the recording comes from: plant, release, parts.
     labels, attacks
         By the rows of the recording; none by default.
+    breaks_of : callable, optional
+        First rows of the runs in a file with these times; by default `step_s` decides.
     """
+    breaks_of = breaks_of or partial(breaks_from_time, step_s=step_s)
     starts = np.cumsum([0, *(len(p.parsed.values) for p in parts[:-1])])
     breaks = [
-        start + breaks_from_time(p.parsed.time, step_s)
-        for start, p in zip(starts, parts, strict=True)
+        start + breaks_of(p.parsed.time) for start, p in zip(starts, parts, strict=True)
     ]
     values, time = parts[0].parsed.values, parts[0].parsed.time
     if len(parts) > 1:
@@ -391,6 +395,7 @@ def assembled(
     labels: Labels,
     attacks: tuple[Attack, ...],
     notices: Sequence[str] = (),
+    breaks_of: BreaksOf | None = None,
 ) -> Assembled:
     """Return train without labels and test with labels and attacks.
 
@@ -406,12 +411,13 @@ def assembled(
         By the rows of test.
     notices : sequence of str
         What the user should know, one sentence each.
+    breaks_of
+        As for `recording_of`.
     """
+    made = partial(recording_of, tags=tags, step_s=step_s, breaks_of=breaks_of)
     return Assembled(
-        train=recording_of(train, tags, step_s, source=sources[0]),
-        test=recording_of(
-            test, tags, step_s, source=sources[1], labels=labels, attacks=attacks
-        ),
+        train=made(train, source=sources[0]),
+        test=made(test, source=sources[1], labels=labels, attacks=attacks),
         notices=tuple(notices),
     )
 

@@ -86,13 +86,7 @@ class Wadi(base.Reader):
         has_label = len(layout.columns) > len(ALL_CHANNELS) + 3
         is_attack = has_label or date.startswith(("10/9", "9/10"))
         name = f"{'A1' if is_long else 'A2'} {'attack' if is_attack else 'normal'}"
-        return base.ReleasePart(
-            name=name,
-            releases=(name[:2],),
-            file=file,
-            layout=layout,
-            expected=_EXPECTED[name],
-        )
+        return base.ReleasePart(name, (name[:2],), file, layout, _EXPECTED[name])
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the normal and the attack file of a release."""
