@@ -148,15 +148,8 @@ class Preparation:
             If trimming leaves no row.
         """
         filled = fill_gaps(recording, self.fill_gap_s)
-        if self.trim_s and filled.time is not None:
-            is_later = filled.time >= filled.time[0] + self.trim_s
-            # A time stamp far out of order must not cut from the middle.
-            if not is_later.any():
-                raise StreamError(
-                    f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
-                )
-            filled = rows_of(filled, int(np.argmax(is_later)), filled.n_steps)
-            filled = with_trim(filled, self.trim_s)
+        if self.trim_s:
+            filled = _trimmed(filled, self.trim_s)
         if self.train_rows is not None:
             filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
         return self._sampled(filled)
@@ -261,6 +254,24 @@ def with_trim(recording: Recording, trim_s: float) -> Recording:
     """Return a recording that knows of further seconds left out at its beginning."""
     done = recording.prepared
     return replace(recording, prepared=replace(done, trim_s=done.trim_s + trim_s))
+
+
+def _trimmed(recording: Recording, trim_s: float) -> Recording:
+    """Return train without its first seconds."""
+    if recording.time is not None:
+        # A time stamp far out of order must not cut from the middle.
+        is_later = recording.time >= recording.time[0] + trim_s
+        first = int(np.argmax(is_later)) if is_later.any() else recording.n_steps
+    elif recording.step_s is not None:
+        first = round(trim_s / recording.step_s)
+    else:
+        raise StreamError(
+            f"`trim_s` is {trim_s:g} s, but the recording has neither `time` nor "
+            "`step_s`: give one of them, or set `trim_s` to 0."
+        )
+    if first >= recording.n_steps:
+        raise StreamError(f"`trim_s` of {trim_s:g} s leaves no row of train: lower it.")
+    return with_trim(rows_of(recording, first, recording.n_steps), trim_s)
 
 
 def rows_of(recording: Recording, start: int, stop: int) -> Recording:

@@ -470,7 +470,7 @@ def stream_given(
         "name", known.get("detector") or ("score" if train is None else "stream")
     )
     if train is None:
-        shape = np.shape(test)
+        shape = np.asarray(test).shape
         if len(shape) != 1 and shape[1:] != (1,):
             raise StreamError(
                 "`train` is missing: without it `test` must be one score for each row; "

@@ -205,7 +205,7 @@ def _bare_numbers(path: Path) -> Floats | None:
         with reading(path):
             if path.suffix.lower() != ".npy":
                 return np.loadtxt(path, ndmin=1, dtype=np.float64)
-            return np.load(path, allow_pickle=False).astype(np.float64).ravel()
+            return np.asarray(np.load(path, allow_pickle=False), np.float64).ravel()
     except (ValueError, EOFError, TypeError, UnicodeDecodeError):
         return None
 

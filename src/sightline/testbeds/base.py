@@ -22,7 +22,7 @@ from sightline.data.arrays import (
     Labels,
 )
 from sightline.data.downsampling import TrainDecimals
-from sightline.data.recording import Recording, Role, Tag, forward_fill, seconds
+from sightline.data.recording import Recording, Role, Tag, seconds
 from sightline.data.segments import (
     Attack,
     AttackOutcome,
@@ -35,7 +35,7 @@ from sightline.data.validity import Mode
 from sightline.errors import FileError, StreamError
 from sightline.showing import Shown
 from sightline.testbeds import csv_reader
-from sightline.text import counted, did_you_mean, duration, names, plural
+from sightline.text import did_you_mean, names, plural
 
 # How many seconds a reading stays valid when no other follows it.
 HOLD_S = 60.0
@@ -514,89 +514,6 @@ def parse_table(
         ),
         labels=labels,
     )
-
-
-def hold(
-    values: Floats,
-    breaks: Ints,
-    *,
-    channels: Sequence[str],
-    step_s: float,
-    place: str,
-    hold_s: float | Floats = HOLD_S,
-) -> tuple[Floats, list[str]]:
-    """Fill missing cells with the last value, and return sentences about it.
-
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_channels)
-        nan where a cell is missing.
-    breaks : array of int
-        First row of each continuous run; no value is carried across one.
-    channels, place
-        Names of the columns and of the table, for the sentences.
-    step_s : float
-        Seconds between rows.
-    hold_s : float or array of shape (n_channels,)
-        The largest age of a value that is carried on.
-
-    Returns
-    -------
-    filled : array of shape (n_rows, n_channels)
-        nan remains where the last value was older than `hold_s`, or there was none.
-    notices : list of str
-        How many cells were filled and how many remain missing, by channel.
-    """
-    filled, counts = forward_fill(values, breaks, most_rows=hold_s / step_s)
-    notices = []
-    if counts.any():
-        notices.append(
-            f"{place}: {counted(int(counts.sum()), 'missing cell', 'was', 'were')} "
-            "held at the last value "
-            f"for up to {hold_words(hold_s)}: {counts_by_channel(counts, channels)}."
-        )
-    return filled, notices + still_missing(filled, channels, place, hold_s)
-
-
-def hold_words(hold_s: float | Floats) -> str:
-    """Return how long values are held, in words."""
-    shortest, longest = float(np.min(hold_s)), float(np.max(hold_s))
-    if shortest < longest:
-        return "the hold_s of their tag"
-    if not np.isfinite(longest):
-        return "any length of time"
-    return f"{longest:g} s" if longest < 100_000 else duration(longest)
-
-
-def still_missing(
-    values: Floats, channels: Sequence[str], place: str, hold_s: float | Floats
-) -> list[str]:
-    """Return sentences about the cells that are nan; nothing if there are none.
-
-    Cells before the first value of their channel, and cells after a value that is too
-    old, have a sentence each.
-    """
-    is_missing = np.isnan(values)
-    if not is_missing.any():
-        return []
-    # Where a channel has no value at all, every row is before the first.
-    first = np.where(is_missing.all(axis=0), len(values), is_missing.argmin(axis=0))
-    early = np.where(is_missing[0], first, 0)
-    late = is_missing.sum(axis=0) - early
-    notices = []
-    if early.any():
-        notices.append(
-            f"{place}: {counted(int(early.sum()), 'cell', 'has', 'have')} no number, "
-            "because they lie before the first value of their tag: "
-            f"{counts_by_channel(early, channels)}."
-        )
-    if late.any():
-        notices.append(
-            f"{place}: {counted(int(late.sum()), 'cell', 'has', 'have')} no number, "
-            f"because the last value was more than {hold_words(hold_s)} old: "
-            f"{counts_by_channel(late, channels)}."
-        )
-    return notices
 
 
 def counts_by_channel(counts: Ints, channels: Sequence[str]) -> str:
