@@ -26,6 +26,7 @@ from sightline.data.arrays import (
     Ints,
     Labels,
     Residuals,
+    check_choice,
 )
 from sightline.data.recording import Recording, Role, expanded_rows, seconds
 from sightline.data.segments import Attack, breaks_kept
@@ -96,10 +97,7 @@ class Preparation:
             ("sampling", self.sampling, get_args(Sampling)),
             ("label_rule", self.label_rule, get_args(LabelRule)),
         ):
-            if value not in choices:
-                raise StreamError(
-                    f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
-                )
+            check_choice(name, value, choices)
         for name in ("trim_s", "fill_gap_s"):
             if not getattr(self, name) >= 0:
                 raise StreamError(
@@ -236,10 +234,7 @@ def preset(name: str, testbed: str) -> Preparation:
     >>> preset("gdn", "swat").every
     10
     """
-    if name not in PRESETS:
-        raise StreamError(
-            f"`preset` must be one of {', '.join(PRESETS)}; got {name!r}."
-        )
+    check_choice("preset", name, PRESETS)
     by_testbed = PRESETS[name]
     if testbed not in by_testbed and "" not in by_testbed:
         raise StreamError(

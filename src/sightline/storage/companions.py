@@ -253,7 +253,10 @@ class ListTimes:
         try:
             value, is_number = float(cell), True
         except ValueError:
-            value, is_number = self._seconds(cell, name, line), False
+            read = seconds_of_cell(
+                cell, name, line, path=self.path, time_format=self.time_format
+            )
+            value, is_number = read[0], False
         if not np.isfinite(value):
             raise FileError(f"{where}: {name} must be a time; it is {cell!r}.")
         if self.are_numbers is not None and self.are_numbers != is_number:
@@ -273,12 +276,6 @@ class ListTimes:
                 f"{second} do not: write both in the same way."
             )
         return value
-
-    def _seconds(self, cell: str, name: str, line: int) -> float:
-        """Return a date as seconds since 1970."""
-        return seconds_of_cell(
-            cell, name, line, path=self.path, time_format=self.time_format
-        )[0]
 
     def are_rows(self, spans: Sequence[tuple[float, float]]) -> bool:
         """Return whether the spans are rows of the stream.
