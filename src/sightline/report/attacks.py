@@ -143,9 +143,9 @@ class AttackRow:
         word, reason = "yes" if answer.is_found else "no", self._reason(answer)
         if facts is not None and facts.is_standing:
             word, reason = "no", "the alarm never stops"
-        if self.segment.caught is None:
+        if self.is_caught is None:
             return Answer(word, reason)
-        return Answer(word, f"{CAUGHT[self.segment.caught]}; {reason}")
+        return Answer(word, f"{CAUGHT[self.is_caught]}; {reason}")
 
     @property
     def evidence(self) -> Answer:
