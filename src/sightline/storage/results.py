@@ -669,7 +669,7 @@ def _with_caught(value: Any) -> Any:
     return {name: _with_caught(one) for name, one in value.items()}
 
 
-def _with_uncaught(values: dict[str, Any]) -> dict[str, Any]:
+def _with_uncaught(values: Any) -> Any:
     """Return values in which what no alarm catches is not called detected.
 
     Earlier versions called an attack detected that the rule singles out, even if its
