@@ -535,7 +535,7 @@ def room_before_clipping(site: Site, weights: Floats, every: int) -> Floats:
     moved = np.abs(weights)
     left = np.multiply(room, moved, out=np.zeros_like(room), where=moved > 0)
     most = left.max(axis=1) / np.maximum(moved.max(axis=1), 1e-300)
-    return np.minimum(np.minimum.accumulate(by_row, axis=1), most[:, None])
+    return np.asarray(np.minimum(np.minimum.accumulate(by_row, axis=1), most[:, None]))
 
 
 def has_room(site: Site, sign: int) -> Bools:
