@@ -44,7 +44,7 @@ LEGEND = """\
 Caught: an alarm of the rule in use starts in it. Rows over limit: share of its rows
 over that of the p99 rule, and the time to the first; an alarm goes on between them.
 Window rank: share of attack-free windows of its length with less evidence (D_FULL).
-Verdict: "detected" is caught, and singled out from attack-free time; an attack with
+Verdict: detected is caught, and singled out from attack-free time; an attack with
 another verdict may be caught as attack-free windows are, by chance. With the share of
 redrawn versions of attack and attack-free time that give the same.
 """
