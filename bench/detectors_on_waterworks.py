@@ -64,6 +64,8 @@ def figures(name: str, seed: int, train: Recording, test: Recording) -> dict:
         "floor": found["floor"].get("roc_auc"),
         "drift": found["drift"],
         "probe": found["probe"],
+        "own_rule": found["own_rule"],
+        "own_score": found["own_score"],
         "n_attacks": len(found["segments"]),
     }
 
@@ -112,6 +114,14 @@ def main() -> None:
             found = figures(name, seed, made.train, test)
             path.write_text(json.dumps(found, indent=1))
             print(f"{name} {seed}: ROC-AUC {found['rank']['roc_auc']:.3f}", flush=True)
+            if (score := found["own_score"]) and (rule := found["own_rule"]):
+                print(
+                    f"  its own score: {score['roc_auc']:.3f}, pAUC 5% "
+                    f"{score['pauc_5']:.3f}; its rule: F1 {rule['f1']:.3f}, "
+                    f"{rule['hits']} attacks, {rule['false_alarms_per_day']:.1f} false "
+                    "alarms a day",
+                    flush=True,
+                )
     print(table(asked.out))
 
 

@@ -26,6 +26,7 @@ SMALL = {
     "tranad": {"epochs": 1},
     "nsibf": {"epochs": 1, "window": 3, "input_range": 6, "lstm_width": 8},
     "geco": {"max_inputs": 1},
+    "kalman": {"kl_rows": 20},
 }
 NAMED = [(name, rule.name) for name in SMALL for rule in RULES[name]]
 

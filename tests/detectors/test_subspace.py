@@ -12,17 +12,20 @@ from sightline.detectors import load_detector, subspace
 from sightline.detectors.conformance import check_detector
 from sightline.detectors.subspace import (
     KEPT_SHARE,
+    KL_QUANTILE,
     MOST_AXES,
     MOST_SETTLING,
     SETTLED,
     KalmanFilter,
     Pasad,
     StateSpace,
+    divergences,
     lag_moments,
     settling_filter,
 )
 from sightline.errors import FileError, StreamError
 from sightline.export import export_stream, without_lost
+from sightline.metrics.windows import energies_of_windows
 
 KINDS = [KalmanFilter, Pasad]
 
@@ -181,6 +184,121 @@ def test_the_number_of_states_is_the_one_with_the_least_error_on_held_out_rows()
     errors = {k: error(KalmanFilter(order=k).fit(train)) for k in (1, 2, 3, 8)}
     assert errors[2] < 0.9 * errors[1]
     assert error(chosen) < 1.01 * min(errors.values())
+
+
+# --------------------------------------------- its own rule: divergence of a window
+
+START = np.array([0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "length", "wanted"),
+    [
+        # One row: m = 3, C = 0, S = (0 + 1) / 2.
+        ([[3.0]], 1, (0.5 + 9 - 1 + np.log(2)) / 2),
+        # m = 0, C = 9, S = (2 * 9 + 1) / 3 = 19 / 3.
+        ([[-3.0], [3.0]], 2, (19 / 3 - 1 - np.log(19 / 3)) / 2),
+        # The row before the run is a pseudo-row: m = 1, C = (1 + 1 + 1) / 2, S = 4 / 3.
+        ([[2.0]], 2, (4 / 3 + 1 - 1 - np.log(4 / 3)) / 2),
+        # Two channels that move together: m = 0, C = [[1, 1], [1, 1]], S = (C + I) / 2.
+        ([[1.0, 1.0], [-1.0, -1.0]], 2, (2 - 2 - np.log(0.75)) / 2),
+    ],
+)
+def test_the_divergence_of_a_window_by_hand(rows, length, wanted):
+    found = divergences(np.array(rows), START, length)
+    assert found[-1] == pytest.approx(wanted, rel=1e-12)
+
+
+def test_divergences_are_those_of_the_metrics_and_know_no_row_before_their_run():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(500, 6)) @ rng.normal(size=(6, 6)) + 0.3
+    found = divergences(rows, np.array([0, 300]), 20)
+    ends = np.r_[19:300, 319:500]
+    parts = [rows[t - 19 : t + 1] for t in ends]
+    means = np.array([part.mean(axis=0) for part in parts])
+    seconds = np.array([20 * np.cov(part.T, bias=True) for part in parts])
+    d_full, _ = energies_of_windows(np.full(len(ends), 20), means, seconds)
+    np.testing.assert_allclose(found[ends], d_full / 20, rtol=1e-9)
+    alone = divergences(rows[300:], START, 20)
+    np.testing.assert_allclose(found[300:], alone, rtol=1e-12)
+
+
+def test_without_pseudo_rows_it_is_mean_energy_and_the_logarithm_of_a_determinant():
+    # Theorem 1 of the paper: KL = mean energy - p/2 - (log det C) / 2.
+    rows = np.random.default_rng(1).normal(0.2, 1.5, size=(20_000, 3))
+    covariance = np.cov(rows.T, bias=True)
+    energy = (rows**2).sum(axis=1).mean() / 2
+    wanted = energy - 1.5 - np.linalg.slogdet(covariance)[1] / 2
+    assert divergences(rows, START, 20_000)[-1] == pytest.approx(wanted, rel=1e-3)
+
+
+@pytest.mark.parametrize("length", [200, 800])
+def test_where_nothing_is_wrong_it_falls_to_0_with_the_length_of_the_window(length):
+    # 2 W KL is chi-squared with p (p + 3) / 2 degrees of freedom, for long windows.
+    rows = np.random.default_rng(2).normal(size=(100 * length, 4))
+    alone = divergences(rows, np.arange(0, len(rows), length), length)
+    mean = alone[length - 1 :: length].mean()
+    assert mean == pytest.approx(4 * 7 / (4 * length), rel=0.15)
+
+
+def test_a_value_beyond_all_bounds_is_infinite_and_leaves_other_windows_alone():
+    rows = np.random.default_rng(3).normal(size=(60, 2))
+    rows[30, 0] = 1e200
+    found = divergences(rows, START, 5)
+    assert np.flatnonzero(np.isinf(found)).tolist() == list(range(30, 35))
+    rows[30, 0] = 1e12  # absorbs the pseudo-rows: large, and finite
+    assert 1e20 < divergences(rows, START, 5)[30] < 1e25
+
+
+def test_tags_that_move_together_ring_though_the_energy_of_each_row_is_as_usual():
+    rng = np.random.default_rng(4)
+    usual, together = rng.normal(size=(2, 60, 8))
+    together[:] = together[:, :1]
+    together *= np.sqrt((usual**2).sum(axis=1) / (together**2).sum(axis=1))[:, None]
+    told = [divergences(rows, START, 60)[-1] for rows in (usual, together)]
+    assert told[1] > 5 * told[0]
+
+
+def test_alarms_are_above_a_quantile_of_train_and_where_an_attack_is():
+    train, test = plant(6000), plant(3000, seed=3)
+    detector = KalmanFilter().fit(train)
+    values = np.array(test.values)
+    values[1000:1200, 3] += 6 * np.random.default_rng(4).normal(size=200)
+    labels = np.zeros(3000, int)
+    labels[1000:1200] = 1
+    stream = export_stream(detector, train, replace(test, values=values, labels=labels))
+    assert stream.meta["native_rule"]["name"] == "kl"
+    alarms = np.asarray(stream.alarms)[np.asarray(stream.labels) == 1]
+    assert alarms[10:].mean() > 0.9
+    before = np.asarray(stream.alarms)[: int(np.argmax(np.asarray(stream.labels)))]
+    assert before.mean() < 0.1
+    # The limit is the quantile of train's own divergences.
+    learned = export_stream(detector, train, train)
+    normal = np.isin(
+        detector.residuals(train).index,
+        np.r_[detector.split.trained, detector.split.held_out],
+    )
+    share = np.asarray(learned.alarms)[normal].mean()
+    assert share == pytest.approx(1 - KL_QUANTILE, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "step_s", "rows"),
+    [({}, 60.0, 10), ({}, 10.0, 60), ({}, 1.0, 120), ({"kl_rows": 33}, 1.0, 33)],
+)
+def test_a_window_lasts_ten_minutes_within_bounds(settings, step_s, rows):
+    train = plant(900, step_s=step_s)
+    stream = export_stream(KalmanFilter(**settings).fit(train), train, train)
+    told = f"own rule: Each divergence is of {rows} rows and 3 tags."
+    assert told in stream.notices
+
+
+def test_a_plant_that_stands_still_has_no_divergence():
+    still = recorded(np.full((400, 2), 3.0))
+    detector = KalmanFilter().fit(still)
+    assert export_stream(detector, still, still).alarms is None
+    with pytest.raises(StreamError, match="needs a tag that moves in train"):
+        export_stream(detector, still, still, rule="kl")
 
 
 # --------------------------------------------------------------------------- PASAD

@@ -9,19 +9,21 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import eigh, solve_discrete_are
+from scipy.linalg import eigh, solve_discrete_are, solve_triangular
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Floats, Ints, Labels
 from sightline.data.recording import Recording
-from sightline.detectors.base import Arrays, Split
+from sightline.detectors.base import Arrays, RuleInput, Split
 from sightline.detectors.baselines import (
     Baseline,
     baseline_card,
     joined_moments,
     standards,
 )
+from sightline.detectors.native_rules import NativeAlarms, NativeRule
 from sightline.detectors.preprocessing import left_to_do
 from sightline.detectors.settings import BaselineSettings, Count
+from sightline.errors import StreamError
 from sightline.progress import Progress
 
 # A setting that counts rows is at most this share of train.
@@ -100,6 +102,72 @@ FORGOTTEN = 0.01
 _WEIGHTS = (0.0, 0.5, 1.0, 2.0, 4.0)
 
 
+# Of its own alarm rule: seconds of a window, within so many rows; the share of train's
+# divergences below the limit; values worked on at a time; and a tag moves in train
+# whose spread is more than this share of its largest innovation.
+KL_S, KL_ROWS = 600.0, (10, 120)
+KL_QUANTILE = 0.99
+_KL_VALUES = 4_000_000
+_LEAST_SPREAD = 1e-9
+
+KL = NativeRule(
+    "kl",
+    "The Gaussian KL divergence of the innovations of the last ten minutes, mean and "
+    "covariance, from those of train (Kreso et al., 2026), above the 99th percentile "
+    "of train's.",
+)
+
+
+def divergences(rows: Floats, begins: Ints, length: int) -> Floats:
+    """Return the Gaussian KL divergence of the last rows from N(0, I), for each row.
+
+    ``(tr S + |m|^2 - p - log det S) / 2`` with mean m and covariance S of the last
+    `length` rows, to which as many pseudo-rows of N(0, I) are added as there are
+    channels: ``S = (W C + p I) / (W + p)``, so that S has an inverse. Rows before the
+    first of a run count as pseudo-rows too. At least 0 but for rounding, higher where
+    the rows look less like N(0, I); infinite beyond 1e150.
+
+    Parameters
+    ----------
+    rows : array of shape (n_rows, p)
+        Whitened innovations.
+    begins : array of int
+        First row of each run.
+    length : int
+        Rows of a window, W.
+
+    Examples
+    --------
+    A window of two rows in one dimension: m = 2, C = 1, so S = (2 + 1) / 3 = 1.
+
+    >>> divergences(np.array([[1.0], [3.0]]), np.array([0]), 2)[-1]
+    2.0
+    """
+    n, p = rows.shape
+    found, least = np.empty(n), p / (length + p)
+    at_once = max(_KL_VALUES // (max(length, p) * p), 1)
+    for first, stop in zip(begins, [*begins[1:], n], strict=True):
+        padded = np.vstack([np.zeros((length - 1, p)), rows[first:stop]])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, length, axis=0)
+        for at in range(0, stop - first, at_once):
+            part = windows[at : at + at_once]
+            absent = np.fmax(length - 1 - at - np.arange(len(part)), 0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = part.mean(axis=2)
+                away = part - mean[:, :, None]
+                spread = away @ away.transpose(0, 2, 1)
+                spread += (p + absent)[:, None, None] * np.eye(p)
+                spread /= length + p
+                trace = np.einsum("kjj->k", spread)
+                size = trace + np.einsum("kj,kj->k", mean, mean)
+                volume = np.linalg.slogdet(spread)[1]
+                # No eigenvalue can be smaller than pseudo-rows make it.
+                volume = np.fmax(volume, p * np.log(least))
+                value = np.where(np.isfinite(size), (size - p - volume) / 2, np.inf)
+            found[first + at : first + at + len(part)] = value
+    return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class KalmanSettings(BaselineSettings):
     """Settings of the Kalman filter.
@@ -108,9 +176,13 @@ class KalmanSettings(BaselineSettings):
     ----------
     order : int, optional
         Number of states; chosen from 1 to 60 on held-out rows if not given.
+    kl_rows : int, optional
+        Rows of a window of its own alarm rule; by default those of ten minutes, 10 to
+        120.
     """
 
     order: Count | None = None
+    kl_rows: Count | None = None
 
 
 class KalmanFilter(_LagBaseline):
@@ -134,6 +206,9 @@ class KalmanFilter(_LagBaseline):
     combined deterministic-stochastic systems. Automatica 30, 1994.
     B. D. O. Anderson: Exponential data weighting in the Kalman-Bucy filter. Information
     Sciences 5, 1973.
+    I. Kreso, M. Tarif, F. Moradi, I. Khazrak, M. M. Rezaee, M. Homaei: Information-
+    theoretic digital twins for stealthy attack detection in industrial control systems:
+    a closed-form KL divergence approach. arXiv 2603.01621, 2026 (its own alarm rule).
     """
 
     card = replace(
@@ -153,9 +228,13 @@ class KalmanFilter(_LagBaseline):
             f"fewest with {KEPT_SHARE:.0%} of the squared singular values.",
             "Where the optimal filter would need more rows to settle than "
             f"{MOST_SETTLING} or a tenth of train, older rows are weighted less.",
+            "Rule kl (I. Kreso et al., arXiv 2603.01621, 2026; of the paper only the "
+            "abstract was read): length of the window, pseudo-rows and limit are our "
+            "choice.",
         ),
     )
     settings_type = KalmanSettings
+    rules = (KL,)
     learned = (*_LagBaseline.learned, "closed", "gain", "output", "weighting", "wait")
     closed: Floats
     gain: Floats
@@ -166,6 +245,43 @@ class KalmanFilter(_LagBaseline):
     def memory(self, preset: str = "export") -> int:
         """Return how many rows of a tag must be usable again until it is forgotten."""
         return self.wait
+
+    def native_alarms(
+        self, given: RuleInput, *, rule: str | None = None, labels: Labels | None = None
+    ) -> NativeAlarms | None:
+        """Return the divergence of the last rows and its alarms; see `divergences`.
+
+        Mean and covariance are those of train's innovations, the limit is the 99th
+        percentile of train's divergences, as that of the p99 rule of energies.
+        """
+        learned, tested = given.train_residuals, given.test_residuals
+        normal = given.is_trained | given.is_held_out
+        scale = learned.values[normal].std(axis=0)
+        moving = scale > _LEAST_SPREAD * np.abs(learned.values[normal]).max(axis=0)
+        if not moving.any():
+            if rule is None:
+                return None
+            raise StreamError(f"The rule {rule!r} needs a tag that moves in train.")
+        rows = learned.values[normal][:, moving] / scale[moving]
+        second = np.cov(rows.T, bias=True).reshape(2 * rows.shape[1:])
+        root = np.linalg.cholesky(second + _RIDGE * np.eye(len(second)))
+        step_s = (given.train.step_s or 1.0) * learned.every
+        length = self.settings.kl_rows or int(np.clip(KL_S / step_s, *KL_ROWS))
+        by_record = [
+            divergences(
+                solve_triangular(
+                    root,
+                    (one.values[:, moving] / scale[moving] - rows.mean(axis=0)).T,
+                    lower=True,
+                ).T,
+                np.flatnonzero(np.diff(one.index, prepend=-2 * one.every) != one.every),
+                length,
+            )
+            for one in (learned, tested)
+        ]
+        limit = float(np.quantile(by_record[0][normal], KL_QUANTILE))
+        notice = f"Each divergence is of {length} rows and {moving.sum()} tags."
+        return NativeAlarms.above(limit, KL, by_record[1], (notice,))
 
     def _restore(self, arrays: Arrays) -> None:
         super()._restore(arrays)
