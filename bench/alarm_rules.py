@@ -7,8 +7,6 @@
     python bench/alarm_rules.py skab --folder DATA
     python bench/alarm_rules.py budgets --seeds 501-502 --folder STREAMS
     python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
-    python bench/alarm_rules.py simulate --seeds 171-176 --folder STREAMS
-    python bench/alarm_rules.py ranking --folder STREAMS
     python bench/alarm_rules.py following --folder STREAMS --budget 6/day
     python bench/alarm_rules.py weeks --seeds 601-603
 
@@ -28,16 +26,6 @@ one budget to the next.
 ``choice``: for every ``*.npz`` of a folder the rule that is chosen, and incidents
 raised beyond chance on later rows, at no more than twice the budget and 5% of time, by
 it, by `energy`, by `all` and by the best in hindsight.
-
-``simulate``: streams of VAR and `pair`, 3 + 3 days of waterworks for each seed, and of
-the first seed with strong fouling, the Tennessee Eastman process and a water network;
-with ``--batadal DATA`` and ``--plant FOLDER`` (a plant of your own) theirs too.
-
-``ranking``: for every ``*.npz`` of a folder (DETECTOR at the end of its name) how
-scores rank attack rows of the later rows: ROC-AUC and pAUC@1%, among all rows that are
-labelled normal, and among attack-free rows (without a minute before and what follows an
-attack); then alarms over budget, time in alarm and attacks caught beyond chance at 6 a
-day, no more than one in 60 rows. Means of each detector at the end.
 
 ``following``: for every ``*.npz`` of a folder (``weeks``: for synthetic streams of 70
 days, calm, with drift, regimes or steps) all rules with fixed means, with means that
@@ -74,7 +62,6 @@ from sightline import make_detector as new_detector
 from sightline.audit.data import audit_of
 from sightline.data.arrays import Bools, Floats
 from sightline.export import export_stream
-from sightline.metrics.ranking import partial_auc_score
 from sightline.rules.commission import (
     Basis,
     CommissionSettings,
@@ -387,77 +374,6 @@ def choices(folder: Path, budget: Budget) -> None:
     print(f"all streams: chosen, energy, all, best: {np.round(totals, 1)}")
 
 
-# --- What ranks attack rows -----------------------------------------------------------
-
-RANKED = ("energy", "z", "x", "all")
-
-
-def simulate_pairs(
-    seeds: Sequence[int], folder: Path, batadal: Path | None, plant: Path | None
-) -> None:
-    """Write the streams of `ranking`."""
-    days, first = {"days_train": 3, "days_test": 3}, seeds[0]
-    made = {
-        f"waterworks{seed}": ("waterworks", days | {"seed": seed}) for seed in seeds
-    }
-    strong = days | {"seed": first, "drift": "fouling=strong"}
-    made[f"strong{first}"] = "waterworks", strong
-    made[f"tep{first}"] = "tep", {"days_train": 2, "days_test": 5, "seed": first}
-    days = {"days_train": 40, "days_test": 40}
-    made[f"network{first}"] = "network", days | {"seed": first}
-    if batadal is not None:
-        made["batadal"] = "batadal", {"root": batadal, "cache": False}
-    if plant is not None:
-        made[plant.name] = str(plant), {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (opened, options) in made.items():
-        testbed, known = open_testbed(opened, **options), opened.split("/")[-1]
-        for each in ("var", "pair"):
-            detector = new_detector(each, testbed=known).fit(testbed.train)
-            stream = export_stream(detector, testbed.train, testbed.test, testbed=known)
-            write_stream(stream, folder / f"{name}-{each}.npz")
-
-
-def ranked(stream: ResidualStream) -> Iterator[tuple[str, list[float]]]:
-    """Yield rules, the chosen one last, and their figures."""
-    scored, step_s = score(stream), stream.step_s or 1.0
-    budget = Budget(per_day=min(6.0, 86_400 / step_s / 60))
-    made = commission_scored(scored, CommissionSettings(budget=budget))
-    judged = Basis.of(scored, made.facts.split).judged
-    every = [np.asarray(c, float) for c in raw_rows(scored.stream.test).chunks()]
-    rows, labels = np.concatenate(every)[judged.first :], stream.labels[judged.first :]
-    kept = judged.is_attack_free | (labels == 1)
-    for name in (*RANKED, "chosen"):
-        row = made.facts.row(made.facts.chosen if name == "chosen" else name)
-        trace = made.rules[row.name].rule.run(rows, breaks=judged.breaks).trace[kept]
-        attacks, n = row.attacks, row.attacks.n_attacks - row.attacks.caught_by_chance
-        yield (
-            name,
-            [
-                row.roc_auc or 0.0,
-                row.pauc_1 or 0.0,
-                partial_auc_score(labels[kept], trace, max_fpr=0.01),
-                (row.load.alarms_per_day or 0.0) / budget.per_day,
-                100 * row.load.share_of_time,
-                (attacks.caught - attacks.caught_by_chance) / n,
-            ],
-        )
-
-
-def rankings(folder: Path) -> None:
-    """Print how scores rank attack rows, and what their rules catch."""
-    found: dict[tuple[str, str], list[list[float]]] = defaultdict(list)
-    head = "ROC-AUC pAUC@1% | left out pAUC@1% | budgets, % of time, skill"
-    for path in sorted(folder.glob("*.npz")):
-        print(f"{path.stem}: {head}")
-        for name, figures in ranked(read_stream(path)):
-            found[path.stem.rpartition("-")[2], name].append(figures)
-            print(f"  {name:8}", *(f"{x:.3f}" for x in figures), flush=True)
-    for (detector, name), rows in found.items():
-        means = " ".join(f"{x:.3f}" for x in np.mean(rows, axis=0))
-        print(f"{detector:6} {name:8} {means} (mean of {len(rows)})")
-
-
 # --- Means that follow, and promises --------------------------------------------------
 
 DESIGNS = ("fixed", "unanswered", "answered")
@@ -588,11 +504,9 @@ def main() -> None:
         "what",
         choices=[
             *("waterworks", "strong", "synthetic", "batadal", "skab"),
-            *("budgets", "choice", "following", "weeks", "simulate", "ranking"),
+            *("budgets", "choice", "following", "weeks"),
         ],
     )
-    for name in ("--batadal", "--plant"):
-        parser.add_argument(name, type=Path)
     parser.add_argument("--seeds", default="201-204")
     parser.add_argument("--folder", type=Path, default=Path("alarm_rules_streams"))
     parser.add_argument("--budget", default="6/day,1%")
@@ -600,15 +514,9 @@ def main() -> None:
     if given.what == "choice":
         choices(given.folder, Budget.parse(given.budget))
         return
-    if given.what == "ranking":
-        rankings(given.folder)
-        return
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
     budget = Budget.parse(given.budget)
-    if given.what == "simulate":
-        simulate_pairs(seeds, given.folder, given.batadal, given.plant)
-        return
     if given.what == "following":
         for path in sorted(given.folder.glob("*.npz")):
             stream = read_stream(path)

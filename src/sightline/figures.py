@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # False-alarm rates up to which `pauc_1` and `pauc_5` count.
 PAUC_RATES = (0.01, 0.05)
 PAPER = "Shi, Xiang, Zhang, Fu: What the Detector Can See"
+# The score of residuals that stands beside their energy (`sightline.rules.row_scores`).
+LARGEST = "largest"
 # Begins the keys of figures of the p99 rule with its limit set in hindsight.
 _HINDSIGHT = "test_calibrated_"
 

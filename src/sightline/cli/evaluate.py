@@ -25,6 +25,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import FileError, SightlineError, StreamError, naming
+from sightline.figures import LARGEST
 from sightline.progress import Step, StepKind, progress_bar, silent
 from sightline.text import names, plural
 
@@ -61,7 +62,11 @@ _Alarms = Annotated[
 ]
 _Score = Annotated[
     str | None,
-    Option(metavar="COLUMN|FILE", help="Your own score, in the same way."),
+    Option(
+        metavar="COLUMN|FILE|largest",
+        help="Your own score, in the same way; largest: rank rows also by the oddest "
+        "tag, in units of its own tail.",
+    ),
 ]
 _Scores = Annotated[
     Path | None,
@@ -204,12 +209,18 @@ def evaluate_command(
     Examples:
       sightline evaluate gdn.npz geco.npz --out result
       sightline evaluate gdn.npz --attacks attacks.csv --alarm-log alarms.csv
+      sightline evaluate gdn.npz --score largest
       sightline evaluate --train train.csv --test test.csv --label attack
       sightline evaluate --train a.csv --test b.csv --alarms alarm --score score
       sightline evaluate --test scores.csv --score score --label attack
       sightline evaluate --test series.csv --label Label --scores scores/
     """
-    own = {"alarms": alarms, "score": score, "alarm_log": alarm_log}
+    by_rule = score == LARGEST
+    own = {
+        "alarms": alarms,
+        "score": None if by_rule else score,
+        "alarm_log": alarm_log,
+    }
     tables = {
         **{"label": label, "time": time, "ignore": ignore or None, "name": name},
         **{"telemetry_train": telemetry_train, "telemetry_test": telemetry_test},
@@ -243,6 +254,7 @@ def evaluate_command(
             diagnosis=not no_diagnosis,
             metrics=chosen_figures(metrics),
             attribution=None if attribution is None else _array_in(attribution),
+            score=LARGEST if by_rule else None,
             budget=budget or str(Budget()),
             jobs=jobs,
         )
@@ -350,8 +362,7 @@ def _table_sources(
     train: Path | None, test: Path, alone: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, StreamSource]:
     """Return how to read two tables, or each score of one table, by name."""
-    from sightline.storage import read_tables
-    from sightline.storage.scores import read_scores, score_files
+    from sightline.storage import read_scores, read_tables, score_files
 
     name = known.get("name") or test.stem
     if train is not None:

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator
 
 from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
-from sightline.data.scores import REFERENCE_KEY
+from sightline.data.stream import REFERENCE_KEY
 from sightline.evaluation.result import (
     HINDSIGHT,
     SWITCHES,
@@ -47,6 +47,7 @@ def remarks(
         *_on_alarms(measures, REFERENCE_KEY not in meta),
         *_on_channels(measures),
         *_on_chance(measures, uncertainty),
+        *_on_largest(measures),
         *_on_attacks(measures),
     ]
     return [as_labelled(one, measures.stream.labels) for one in said]
@@ -179,6 +180,22 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
                 f"{n_segments} attacks weigh like {effective.rows:.1f} in pooled "
                 f"figures: one holds {largest} of the rows."
             )
+
+
+def _on_largest(measures: StreamMeasures) -> Iterator[str]:
+    """Yield how the score `largest` ranks attack rows, beside the energy."""
+    figures = (
+        (one.roc_auc, one.pauc_1) for one in (measures.largest, measures.rank) if one
+    )
+    texts = [
+        f"{roc:.3f} and {pauc:.3f}" for roc, pauc in figures if roc and pauc is not None
+    ]
+    if measures.largest is not None and len(texts) == 2:
+        yield (
+            f"Score largest (the oddest tag, in units of its own tail): ROC-AUC and "
+            f"pAUC@1% {texts[0]}; of the energy {texts[1]}. Its levels were set on "
+            "attack-free rows of the first part of the test."
+        )
 
 
 def _on_attacks(measures: StreamMeasures) -> Iterator[str]:

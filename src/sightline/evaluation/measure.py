@@ -21,7 +21,7 @@ from sightline.energy.energy import Energies, ScoredTest, two_sided_energy
 from sightline.energy.reference import crossfit_excess
 from sightline.evaluation import result
 from sightline.evaluation.result import Protocol
-from sightline.figures import FIGURES, PAUC_RATES, with_interval
+from sightline.figures import FIGURES, LARGEST, PAUC_RATES, with_interval
 from sightline.metrics import chance, intervals, ranking
 from sightline.metrics import measures as quality
 from sightline.metrics.alarm_figures import AlarmFigure, measure_figures
@@ -82,10 +82,12 @@ def measure(
             for each in (energies.train, energies.test)
         )
         two_sided = result.TwoSided(**_by_energy(test, *both))
-    own_score = None
-    if stream.score is not None:
-        ranks = ranks_of_score(stream.score, test.labels)
-        own_score = ranking.measure_rank(ranks, lengths)
+    own_score, by_largest = (
+        None
+        if one is None
+        else ranking.measure_rank(ranks_of_score(one, test.labels), lengths)
+        for one in (stream.score, scored.largest)
+    )
     return result.StreamMeasures(
         stream=_stream_facts(scored),
         reference=result.ReferenceFacts(
@@ -115,6 +117,7 @@ def measure(
         probe_test_calibrated=judge(test.energy > hindsight, tau99=hindsight),
         own_rule=None if test.own_alarms is None else judge(test.own_alarms),
         own_score=own_score,
+        largest=by_largest,
         guard=guard,
         dropped_rows=dropped,
         protocol=protocol,
@@ -458,6 +461,8 @@ def measure_alarm_metrics(
     judged["energy"] = ScoreRanks.of(rows, test.energy)
     if scored.stream.score is not None:
         judged["score"] = ScoreRanks.of(rows, scored.stream.score)
+    if scored.largest is not None:
+        judged[LARGEST] = ScoreRanks.of(rows, scored.largest)
     if rules is not None:
         # Earlier rows count nowhere, nor does an attack that begins among them.
         name, split = rules.facts.chosen, rules.facts.split

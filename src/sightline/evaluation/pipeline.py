@@ -25,7 +25,7 @@ None, and drift, quality and false alarms are measured.
 
 import inspect
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -33,7 +33,6 @@ import numpy.typing as npt
 from sightline.audit.protocol import lint_stream
 from sightline.audit.record import AUDIT_KEY, audit_in, by_severity
 from sightline.data.arrays import Floats
-from sightline.data.scores import score_given
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
 from sightline.evaluation import result
@@ -47,6 +46,7 @@ from sightline.evaluation.measure import (
     measure_uncertainty,
 )
 from sightline.evaluation.result import Protocol, protocol_named
+from sightline.figures import LARGEST
 from sightline.judgement.judge import Diagnosis, judge
 from sightline.judgement.verdicts import SegmentDiagnosis
 from sightline.metrics.alarm_figures import ALL, chosen_figures
@@ -61,6 +61,7 @@ from sightline.rules.commission import (
     commission_scored,
 )
 from sightline.rules.episodes import unexplained_episodes
+from sightline.rules.row_scores import largest_scores
 from sightline.rules.scoring import ScoredStream, score
 
 
@@ -84,6 +85,7 @@ def evaluate(
     budget: Budget | str | None = "6/day,1%",
     seed: int = 0,
     protocol: str = Protocol.SIGHTLINE,
+    score: npt.ArrayLike | str | None = None,
     jobs: int | None = None,
     progress: Progress | None = None,
     **stream_options: Any,
@@ -133,6 +135,10 @@ def evaluate(
         Seed of the random draws; the same seed gives the same intervals.
     protocol : {"sightline", "paper"}
         What we believe is right, or the letter of the paper (docs/paper.md).
+    score : array of shape (n_test,) or str, optional
+        ``"largest"``: rank rows by the largest deviation of a tag in units of its own
+        tail too (`sightline.rules.row_scores`). Else, beside `train` and `test`, the
+        detector's own score: values, or the column of the frame `test`.
     jobs : int, optional
         Threads that work at a time; by default one for each core. Results are the same
         to the last bit for any number.
@@ -181,12 +187,18 @@ def evaluate(
         budget=None if budget is None else Budget.parse(budget),
         seed=seed,
         protocol=protocol_named(protocol),
+        has_largest=isinstance(score, str) and score == LARGEST,
         progress=one_at_a_time(progress or silent),
     )
-    named = {"detector": detector, "testbed": testbed, "channels": channels}
+    named: dict[str, object] = {
+        "detector": detector,
+        "testbed": testbed,
+        "channels": channels,
+    }
+    named["score"] = None if request.has_largest else score
     options = tuple(inspect.signature(evaluate).parameters)[:-1]
     known = named | stream_options
-    stream = stream_given(stream, train, test, labels, known, options, score_given)
+    stream = stream_given(stream, train, test, labels, known, options)
     with threads(jobs):
         if label_slop_s is not None:
             stream = stream.replace(label_slop_s=label_slop_s)
@@ -212,6 +224,7 @@ class _EvaluationRequest:
     budget: Budget | None
     seed: int
     protocol: Protocol
+    has_largest: bool
     progress: Progress
 
 
@@ -234,6 +247,8 @@ def _evaluate(
         with_windows=True,
         progress=request.progress,
     )
+    if request.has_largest:
+        scored = replace(scored, largest=largest_scores(scored))
     stream = scored.stream
     measures = measure(scored, request.protocol, guard=request.guard, dropped=dropped)
     attacks = measure_attacks(scored, measures)
@@ -248,17 +263,15 @@ def _evaluate(
     alarm_metrics = measure_alarm_metrics(
         scored, rules, uncertainty, keys=request.figures, **drawn
     )
-    audit = audit_in(stream.meta)
-    # The audit has a place of its own.
+    audit = audit_in(stream.meta)  # it has a place of its own
     meta = {k: v for k, v in stream.meta.items() if audit is None or k != AUDIT_KEY}
     provenance = result.Provenance.of_now(meta)
-    test = scored.test
     localisation = localise(
         stream.test,
         stream.channels,
-        test.reference,
-        test.attacks,
-        test.alarms,
+        scored.test.reference,
+        scored.test.attacks,
+        scored.test.alarms,
         stages=provenance.stages,
         attribution=blame,
         uncertainty=request.intervals,

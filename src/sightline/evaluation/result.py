@@ -489,6 +489,9 @@ class StreamMeasures:
         The same of the detector's own alarms; None if none were given.
     own_score : Rank, optional
         The ranking by the detector's own score; None if none was given.
+    largest : Rank, optional
+        The ranking by the score `largest` of the residuals; None if it was not asked
+        for.
     guard : int
         Rows after each attack that were left out as recovery.
     dropped_rows : dict
@@ -509,6 +512,7 @@ class StreamMeasures:
     probe_test_calibrated: AlarmMetrics | None = None
     own_rule: AlarmMetrics | None
     own_score: Rank | None
+    largest: Rank | None = None
     guard: int
     dropped_rows: dict[str, int]
     protocol: Protocol = Protocol.SIGHTLINE

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Floats
+from sightline.data.arrays import NORMAL, Floats, check_choice
 from sightline.errors import StreamError
 from sightline.figures import Better, FigureEntry, MeasuredOn, published
 from sightline.metrics import ALARM_METRICS
@@ -143,7 +143,7 @@ def measure_figures(
     ranges: dict[str, Interval | None] = {}
     drawn = [spec for spec in specs if spec.has_floor]
     if uncertainty and given.rows.n_attacks:
-        alarm.check_choice("floor", floor, ("shift", "episodes"))
+        check_choice("floor", floor, ("shift", "episodes"))
         rng = np.random.default_rng(seed)
         if floor == "episodes" and isinstance(given, AlarmRuns):
             moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))

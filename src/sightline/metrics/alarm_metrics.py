@@ -16,13 +16,12 @@ Higher is better for all but delays. In place of labels, a function takes `Alarm
 which many calls for the same alarms can share.
 """
 
-from collections.abc import Sequence
 from math import exp, fsum
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Floats, Ints, check_choice
 from sightline.errors import StreamError
 from sightline.metrics.alarm_runs import AlarmRuns, Series, nab_sigmoid, overlapping
 
@@ -797,11 +796,3 @@ def _f_score(precision: float | None, recall: float, beta: float = 1.0) -> float
 def undefined(*names: str) -> Outputs:
     """Return None for each figure."""
     return dict.fromkeys(names)
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise `StreamError` if a parameter has a value that is no choice."""
-    if value not in choices:
-        raise StreamError(
-            f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
-        )

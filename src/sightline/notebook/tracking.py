@@ -24,6 +24,7 @@ BLOCKS = (
     "probe_test_calibrated",
     "own_rule",
     "own_score",
+    "largest",
 )
 # Facts that are parameters of a run.
 _PARAMETERS = (

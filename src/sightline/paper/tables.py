@@ -812,6 +812,7 @@ _SOURCES = {
     "own_rule": "own rule",
     "probe": "p99 rule",
     "score": "own score",
+    "largest": "largest",
     "energy": "energy",
 }
 _HITS = {
@@ -865,8 +866,8 @@ def alarm_table(study: PaperStudy) -> PaperTable:
 
 
 def score_table(study: PaperStudy) -> PaperTable:
-    """Return the same of the score metrics, of energy and of each own score."""
-    sources = ("score", "energy")
+    """Return the same of the score metrics, of energy and of other scores."""
+    sources = ("score", "largest", "energy")
     return _published_table(study, "score_metrics", sources, MeasuredOn.SCORE)
 
 

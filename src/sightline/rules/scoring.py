@@ -63,6 +63,8 @@ class ScoredStream:
         without attacks, or if they were not wanted.
     facts : sequence of AttackFacts
         What the telemetry says of each attack.
+    largest : array of shape (n_test,), optional
+        The score `largest` of the test rows, where it was asked for.
     """
 
     stream: ResidualStream
@@ -70,6 +72,7 @@ class ScoredStream:
     test: ScoredTest
     windows: WindowEnergies
     facts: Sequence[AttackFacts]
+    largest: Floats | None = None
 
     @cached_property
     def extremes(self) -> TagExtremes:

@@ -147,6 +147,7 @@ ALARM_SOURCES = {
 }
 SCORE_SOURCES = {
     "score": "The detector's own score",
+    "largest": "Largest deviation of a tag, in units of its own tail",
     "energy": "Energy (deviation score)",
 }
 
