@@ -465,9 +465,9 @@ def test_all_that_is_done_is_told():
         ({"every": 0}, "`every` must be a whole number of rows, 1 or more; got 0."),
         ({"every": 2.5}, "`every` must be a whole number of rows, 1 or more; got 2.5."),
         (
-            {"sampling": "mean"},
+            {"sampling": "mode"},
             "`sampling` must be one of median, mean, stride, first, last, by-role; got "
-            "'mean'.",
+            "'mode'.",
         ),
         (
             {"label_rule": "all"},
