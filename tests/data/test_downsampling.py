@@ -590,7 +590,7 @@ def test_moments_that_occur_in_test_can_be_cut_and_are_told(tmp_path):
         ({"preset": "gdn"}, "`preset` 'gdn' says nothing about mine: "),
         ({"preset": "mine"}, "`preset` must be one of raw, gdn"),
         ({"evry": 2}, "`open_testbed` has no option 'evry' for "),
-        ({"sampling": "mean"}, "`sampling` must be one of "),
+        ({"sampling": "mode"}, "`sampling` must be one of "),
         ({"every": 41}, "`every` is 41 rows, but no continuous run is that long"),
     ],
 )
