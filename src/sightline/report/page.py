@@ -25,7 +25,7 @@ from sightline.errors import FileError
 from sightline.evaluation.result import HINDSIGHT, FigureRange, plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import alarms, attacks, charts, overview, sources
+from sightline.report import alarms, attacks, charts, overview, pictures, sources
 from sightline.report.charts import JsonObject, packed_text
 from sightline.report.entries import Entry, entries_of
 from sightline.report.glossary import glossary, groups
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _ASSETS = files("sightline.report") / "assets"
 # The doors of the page by id: a template of the same name for each.
 DOORS = {"decide": "Decide", "explain": "Explain", "compare": "Compare"}
-STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
+STYLES = ("page.css", "first_screen.css", "tables.css", "pictures.css", "print.css")
 SCRIPTS = (
     "packing.js",
     "tips.js",
@@ -58,6 +58,7 @@ SCRIPTS = (
     "false_alarms.js",
     "better_rules.js",
     "your_data.js",
+    "what_if.js",
     "page.js",
 )
 
@@ -361,6 +362,7 @@ def _environment(is_labelled: bool) -> "jinja2.Environment":
         "frozenset": frozenset,
         "hindsight": HINDSIGHT,
         "overview": overview,
+        "pictures": pictures,
         "rules": rules,
         "sources": sources,
         "version": __version__,
