@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.rules.made_rules import made_rules, plant_stream
 
 from sightline import commission, evaluate
 from sightline.rules import commission as commissioning
 from sightline.rules.limits import Budget
 from sightline.rules.what_if import MULTIPLES
 from sightline.show.rules import what_if_table
+from tests.rules.made_rules import made_rules, plant_stream
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ import numpy as np
 
 from sightline.audit.record import TagFacts
 from sightline.blindspots.result import (
-    SpotOutcome,
     BlindSpot,
     BlindSpots,
+    SpotOutcome,
     blindest,
     range_words,
     size,
