@@ -277,7 +277,6 @@ def render(
                 for row in comparison.agreement
             },
             glossary=glossary(labels),
-            glossary_groups=groups(labels),
             attack_groups=attacked,
             clocks=charts.clocks_by_testbed(entries),
             zones=charts.zones_by_testbed(entries),
@@ -286,7 +285,28 @@ def render(
             verdicts_shown=[info for info in all_infos() if info.word in words],
         )
     )
+    page = page.replace(_GLOSSARY, _glossary_of(page, labels), 1)
     return page if labels is text.Labelling.ATTACKS else _of_incidents(page, entries)
+
+
+# Where the glossary of a page stands, which is made of what the page refers to.
+_GLOSSARY = "<!-- the glossary -->\n"
+
+
+def _glossary_of(page: str, labels: text.Labelling) -> str:
+    """Return the section with the terms that a page, or a script of it, refers to."""
+    used = {*re.findall(r'data-term="([^"]+)"', page), *re.findall(r'"([\w-]+)"', page)}
+    found = {
+        group: [one for one in terms if one.key in used]
+        for group, terms in groups(labels).items()
+    }
+    template = _environment(labels is not text.Labelling.NONE).get_template(
+        "glossary.html"
+    )
+    return template.render(
+        groups={group: terms for group, terms in found.items() if terms},
+        glossary=glossary(labels),
+    )
 
 
 # Parts of a page: scripts and styles; tags, with attributes that people read; text.

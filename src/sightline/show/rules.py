@@ -203,7 +203,8 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
             # each time, so it counts as no false alarm although it lasts all the time.
             if alarms.load is None and alarms.false_positive_segments == 0:
                 words = "none fully outside attacks"
-    notes = (CellNote(f"\u25b2 {warning}", is_warning=True),) if warning else ()
+    term = "budget" if warning == "over the budget" else ""
+    notes = (CellNote(f"\u25b2 {warning}", term, True),) if warning else ()
     return TableCell(words, notes=notes)
 
 
@@ -523,7 +524,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     def came_true(row: RuleOutcome) -> TableCell:
         load = row.load
         words = count_words(load) if load.days else UNKNOWN
-        notes = [CellNote(burden(load))] if burden(load) else []
+        notes = [CellNote(burden(load), "alarm-load")] if burden(load) else []
         if is_over(load, facts):
             notes.append(CellNote("\u25b2 over the budget", is_warning=True))
         text = f"{words}\n{share(load.share_of_time, 1)} of time"
