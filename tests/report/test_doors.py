@@ -87,7 +87,7 @@ def test_no_term_is_unexplained_before_anything_is_opened(pages, which):
         for name, keys in names.items()
         if len(name) > 1 and name not in KNOWN and not keys & pages[which].terms(door)
         if re.search(
-            rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(pages, which, door)
+            rf"(?<![\w-]){re.escape(name)}(?![\w-])", pages[which].unmarked(door)
         )
     }
     assert unexplained == set()

@@ -59,15 +59,18 @@ def test_the_advice_is_the_one_of_the_other_sections(entries):
         assert (first in ("Take", "Add", "Keep")) == facts.choice.outcome.has_rule
 
 
-def test_a_rule_that_costs_too_much_on_later_rows_has_a_condition(entries):
-    facts = on_rules(
-        entry_of(entries, PLAIN), alarms_per_day=900.0, share_of_time=0.9
-    ).evaluation.rules
-    taken = replace(facts.choice, outcome=ChoiceOutcome.TAKE, sentence="Take it.")
-    row = facts.row(facts.chosen)
-    found = after_later_rows(taken, row, facts.accepted)
-    assert found.outcome is ChoiceOutcome.CONDITIONS
-    assert found.sentence.startswith("Take it. On judged rows it costs more than")
+def test_a_rule_that_costs_too_much_on_later_rows_is_not_advised(entries):
+    entry = entry_of(entries, PLAIN)
+    rules = entry.evaluation.rules
+    load = replace(rules.table[0].load, alarms_per_day=900.0, share_of_time=0.9)
+    taken = replace(rules.choice, outcome=ChoiceOutcome.TAKE, sentence="Take it.")
+    table = [replace(row, load=load) for row in rules.table]
+    found = after_later_rows(taken, table, rules.accepted)
+    assert found.outcome is ChoiceOutcome.NO_RULE
+    facts = replace(rules, choice=found, set_choice=None)
+    advice = advised(changed(entry, rules=facts))
+    assert advice.heading.startswith("No rule yet for")
+    assert not advice.command
 
 
 def test_without_a_rule_it_says_why(entries):
@@ -93,7 +96,7 @@ def test_counts_are_those_of_the_results(entries):
     words = [info.word for info in entry.verdicts]
     n_missed = n - words.count(Verdict.DETECTED)
     where = f"by the own rule of {entry.label} (whole test)"
-    assert f"{n_missed} attacks are not singled out {where}" in text
+    assert f"{n_missed} attacks are not caught and singled out {where}" in text
     assert sum(count for _, count in entry.verdict_counts) == n
     texts = [text for text, _ in looked_at([entry, *others])]
     assert "4,000 rows, 11.1 h in rows of 10 s" in texts

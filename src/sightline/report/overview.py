@@ -217,6 +217,7 @@ def _what_to_do(
         return {
             ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
             ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
+            ChoiceOutcome.NO_RULE: f"No rule yet for {entry.label}",
         }[outcome], "compared"
     action = SetAction.REPLACE if in_set is None else in_set.action
     if action is SetAction.KEEP:
