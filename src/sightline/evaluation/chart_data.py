@@ -80,9 +80,9 @@ def chart_data(
     # Energy is half of |z|^2, so a window's sum of it follows from its moments. Rows
     # beyond 1e150 overflow; the figure leaves such an attack out.
     with np.errstate(over="ignore", invalid="ignore"):
-        trace = np.trace(windows.seconds, axis1=1, axis2=2)
+        squares = np.trace(windows.seconds, axis1=1, axis2=2)
         d_ms, n_rows = windows.d_ms[plan.own], plan.lengths[plan.group]
-        excess = np.asarray(0.5 * trace + d_ms - 0.5 * stream.p * n_rows)
+        excess = np.asarray(0.5 * squares + d_ms - 0.5 * stream.p * n_rows)
     return ChartData(
         test_energy=test.energy,
         labels=test.labels,
