@@ -208,7 +208,7 @@ def test_a_limit_that_does_not_hold_is_not_written(given, tmp_path):
     assert not found.table[1].holds
     assert found.rule is None
     said = " ".join(found.record.sentences())
-    assert "a limit will not hold here, so no rule is written" in said
+    assert "no limit of it holds here, so no rule is written" in said
     names = write_improvement(found, tmp_path / "out")
     assert names == ["candidates.csv", "improve.html", "improvement.json"]
 

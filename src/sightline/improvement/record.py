@@ -83,8 +83,11 @@ class Candidate:
 
     @property
     def holds(self) -> bool:
-        """Whether a limit with means that follow may be written."""
-        return self.share <= self.most_share
+        """Whether a limit with means that follow may be written.
+
+        Neither on the second half nor on later rows is it in alarm for longer.
+        """
+        return max(self.share, self.share_of_time or 0.0) <= self.most_share
 
     @property
     def holds_fixed(self) -> bool:
@@ -174,19 +177,27 @@ class ImprovementRecord:
 
 def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
     taken, first = found.taken, found.candidates[0]
-    yield (
-        f"Take the score {LARGEST} of the residuals of {taken.detector} in place of "
-        "their energy: at the same budget it caught more attacks beyond chance on most "
-        "plants with known attacks (docs/improve.md)."
+    measured = (
+        "at the same budget it caught more attacks beyond chance on most plants with "
+        "known attacks (docs/improve.md)"
     )
-    if not taken.holds:
+    if taken.holds:
         yield (
-            "But a limit will not hold here, so no rule is written: one made on the "
-            f"first half of the attack-free rows is in alarm for "
-            f"{share(taken.share, 1)} of the second, and {share(taken.most_share, 1)} "
-            "is allowed. Train again on rows that are like those of today."
+            f"Take the score {LARGEST} of the residuals of {taken.detector} in place "
+            f"of their energy: {measured}."
         )
-    elif not taken.holds_fixed:
+    else:
+        yield (
+            f"The score {LARGEST} is the better one as a rule ({measured}), but no "
+            f"limit of it holds here, so no rule is written: {_why_not(taken)}. "
+            + (
+                "That of the energy does: keep it."
+                if first.holds
+                else "Nor does one of the energy: train again on rows that are like "
+                "those of today."
+            )
+        )
+    if taken.holds and not taken.holds_fixed:
         yield (
             f"A fixed limit will not hold here (in alarm for "
             f"{share(taken.fixed_share, 1)} of the second half of the attack-free "
@@ -199,11 +210,24 @@ def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
         )
     gained, lost = _apart(taken.caught, first.caught)
     if gained or lost:
+        would_be = f", and loses {_listed(lost)}" if lost else ""
         yield (
             f"Of {plural(taken.n_attacks, 'attack')} there {taken.name} catches "
-            f"{_listed(gained)} that {first.name} does not; of those that it does, "
-            f"{_listed(lost)} would be lost."
+            f"{_listed(gained)} that {first.name} does not{would_be}."
         )
+
+
+def _why_not(one: Candidate) -> str:
+    """Return why the limit of a candidate is not written."""
+    if one.share > one.most_share:
+        rows = "the second half of the attack-free rows, made on their first half"
+        found = one.share
+    else:
+        rows, found = "later attack-free rows", one.share_of_time or 0.0
+    return (
+        f"it is in alarm for {share(found, 1)} of {rows}, and "
+        f"{share(one.most_share, 1)} is allowed"
+    )
 
 
 def _cost(one: Candidate) -> str:
@@ -265,10 +289,7 @@ def _what_each_sees(found: ImprovementRecord) -> Iterator[str]:
             f"{pair.name} does not."
         )
     if not pair.holds:
-        yield (
-            f"No rule of {pair.name} is written: a limit made on the first half of the "
-            f"attack-free rows is in alarm for {share(pair.share, 1)} of the second."
-        )
+        yield f"No rule of {pair.name} is written: {_why_not(pair)}."
 
 
 def _by_tag(found: ImprovementRecord, which: Sequence[int], name: str) -> str:
