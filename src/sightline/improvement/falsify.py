@@ -29,7 +29,7 @@ OF_SENSORS: Final = ("step", "ramp", "frozen", "replay")
 OF_STATES: Final = ("actuator", "frozen")
 # As many are written at least, into at most so many copies.
 LEAST: Final = 250
-MOST_COPIES: Final = 60
+MOST_COPIES: Final = 250
 # One that moves the reading by less than this share of its spread is left out.
 LEAST_MOVE: Final = 0.1
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from sightline._version import __version__
 from sightline.figures import LARGEST
 from sightline.improvement.falsify import Written
+from sightline.report.glossary import glossary
 from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import (
     Labelling,
@@ -319,7 +320,7 @@ def _caught(one: Candidate) -> TableCell:
 
 
 CANDIDATES: Columns[Candidate] = (
-    Column("name", "detector and score", lambda c: c.name),
+    Column("name", "detector and score", lambda c: c.name, term="score-largest"),
     Column(
         "alarms_per_day",
         "alarms\na day",
@@ -434,7 +435,7 @@ def _share_of(k: int) -> Callable[[SeenOf], TableCell]:
 def seen_columns(found: ImprovementRecord) -> Columns[SeenOf]:
     """Return the columns of tables of what is seen: one for each candidate."""
     return (
-        Column("what", "falsified", lambda row: row.what),
+        Column("what", "falsified", lambda row: row.what, term="falsification"),
         Column("n", "n", lambda row: TableCell(str(row.n), values=(row.n,)), "r"),
         *(
             Column(
@@ -495,6 +496,7 @@ def page_of(record: ImprovementRecord) -> str:
             sentences=record.sentences(),
             figures=shown[0],
             seen=shown[1:],
+            terms=glossary(record.labels),
             styles="\n".join((assets / name).read_text("utf-8") for name in _STYLES),
             version=__version__,
         )
