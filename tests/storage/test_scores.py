@@ -12,11 +12,10 @@ import sightline
 from sightline import StreamError, evaluate, read_evaluation, score_report
 from sightline.cli.app import app
 from sightline.comparison.runs import group_runs
-from sightline.data.scores import REFERENCE_KEY, stream_of_scores
+from sightline.data.stream import REFERENCE_KEY, stream_of_scores
 from sightline.errors import FileError
 from sightline.metrics import ALARM_METRICS
-from sightline.storage import Result
-from sightline.storage.scores import read_scores, score_files
+from sightline.storage import Result, read_scores, score_files
 
 
 def made(n=1200, start=800, seed=0):

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from sightline.data import validity
 from sightline.data.recording import forward_fill
 from sightline.data.validity import Gate, LastKnown, Validity, codes_of
-from sightline.testbeds.base import HOLD_S, hold
 
 NAN = np.nan
-CHANNELS = ("LIT101", "P101")
 
 
 def column(*values):
@@ -19,42 +17,34 @@ def column(*values):
 
 
 @pytest.mark.parametrize(
-    ("values", "breaks", "most_rows", "expected", "count"),
+    ("values", "breaks", "expected"),
     [
-        ([1, 2, 3], [0], 5, [1, 2, 3], 0),
-        ([1, NAN, 3], [0], 5, [1, 1, 3], 1),
-        ([1, NAN, NAN, 4], [0], 1, [1, 1, NAN, 4], 1),
-        ([1, NAN, NAN, NAN, 5, NAN], [0], 2, [1, 1, 1, NAN, 5, 5], 3),
-        ([1, NAN, 3], [0], 0, [1, NAN, 3], 0),
-        ([NAN, 2, NAN], [0], 5, [NAN, 2, 2], 1),
-        ([NAN, NAN, 3], [0], 5, [NAN, NAN, 3], 0),
-        ([NAN, NAN], [0], 5, [NAN, NAN], 0),
-        ([1, NAN, NAN], [0, 2], 5, [1, 1, NAN], 1),
-        ([1, NAN, NAN, 4, NAN], [0, 1, 4], 5, [1, NAN, NAN, 4, NAN], 0),
-        ([np.inf, NAN], [0], 5, [np.inf, np.inf], 1),
+        ([1, 2, 3], [0], [1, 2, 3]),
+        ([1, NAN, 3], [0], [1, 1, 3]),
+        ([1, NAN, NAN, NAN, 5, NAN], [0], [1, 1, 1, 1, 5, 5]),
+        ([NAN, 2, NAN], [0], [NAN, 2, 2]),
+        ([NAN, NAN, 3], [0], [NAN, NAN, 3]),
+        ([NAN, NAN], [0], [NAN, NAN]),
+        ([1, NAN, NAN], [0, 2], [1, 1, NAN]),
+        ([1, NAN, NAN, 4, NAN], [0, 1, 4], [1, NAN, NAN, 4, NAN]),
+        ([np.inf, NAN], [0], [np.inf, np.inf]),
     ],
 )
-def test_values_are_held_as_worked_by_hand(values, breaks, most_rows, expected, count):
-    filled, counts = forward_fill(
-        column(*values), np.array(breaks), most_rows=most_rows
-    )
+def test_values_are_held_as_worked_by_hand(values, breaks, expected):
+    filled = forward_fill(column(*values), np.array(breaks))
     np.testing.assert_array_equal(filled, column(*expected))
-    assert counts.tolist() == [count]
 
 
 def test_the_given_values_are_left_as_they_are():
     values = column(1, NAN)
-    forward_fill(values, np.array([0]), most_rows=5)
+    forward_fill(values, np.array([0]))
     assert np.isnan(values[1, 0])
 
 
 def test_what_is_missing_may_be_said():
     values = column(1, np.inf, 3)
-    filled, counts = forward_fill(
-        values, np.array([0]), is_missing=~np.isfinite(values)
-    )
+    filled = forward_fill(values, np.array([0]), is_missing=~np.isfinite(values))
     assert filled.ravel().tolist() == [1, 1, 3]
-    assert counts.tolist() == [1]
 
 
 @st.composite
@@ -66,107 +56,31 @@ def holed(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     values[rng.random(values.shape) < share] = NAN
     inner = draw(st.sets(st.integers(0, n_rows - 1), max_size=4))
-    return values, np.array(sorted(inner | {0})), draw(st.integers(0, 6))
+    return values, np.array(sorted(inner | {0}))
 
 
 @settings(max_examples=100, deadline=None)
 @given(holed())
-def test_a_held_value_is_the_last_of_its_tag_within_the_limit_and_the_run(drawn):
-    values, breaks, most_rows = drawn
-    filled, _ = forward_fill(values, breaks, most_rows=most_rows)
+def test_a_held_value_is_the_last_of_its_tag_within_the_run(drawn):
+    values, breaks = drawn
+    filled = forward_fill(values, breaks)
     for (row, k), value in np.ndenumerate(filled):
         run = breaks[breaks <= row].max()
         earlier = [r for r in range(run, row + 1) if not np.isnan(values[r, k])]
-        if earlier and row - earlier[-1] <= most_rows:
+        if earlier:
             assert value == earlier[-1] + 1000 * k
         else:
             assert np.isnan(value)
 
 
 @settings(max_examples=50, deadline=None)
-@given(holed())
-def test_what_was_read_stays_and_counts_are_the_cells_that_changed(drawn):
-    values, breaks, most_rows = drawn
-    filled, counts = forward_fill(values, breaks, most_rows=most_rows)
-    is_read = ~np.isnan(values)
-    np.testing.assert_array_equal(filled[is_read], values[is_read])
-    assert counts.tolist() == (np.isnan(values) & ~np.isnan(filled)).sum(0).tolist()
-
-
-@settings(max_examples=50, deadline=None)
 @given(holed(), st.integers(0, 29))
 def test_later_rows_change_nothing_before_them(drawn, cut):
-    values, breaks, most_rows = drawn
+    values, breaks = drawn
     cut = min(cut + 1, len(values))
-    whole, _ = forward_fill(values, breaks, most_rows=most_rows)
-    part, _ = forward_fill(values[:cut], breaks[breaks < cut], most_rows=most_rows)
+    whole = forward_fill(values, breaks)
+    part = forward_fill(values[:cut], breaks[breaks < cut])
     np.testing.assert_array_equal(part, whole[:cut])
-
-
-@settings(max_examples=30, deadline=None)
-@given(holed())
-def test_to_hold_twice_as_long_keeps_what_was_held(drawn):
-    values, breaks, most_rows = drawn
-    short, _ = forward_fill(values, breaks, most_rows=most_rows)
-    long, _ = forward_fill(values, breaks, most_rows=2 * most_rows + 1)
-    is_known = ~np.isnan(short)
-    np.testing.assert_array_equal(long[is_known], short[is_known])
-
-
-def told_of(values, **options):
-    given = {"channels": CHANNELS, "step_s": 10.0, "place": "test"} | options
-    breaks = np.array([0])
-    return hold(np.array(values, float), breaks, **given)
-
-
-def test_nothing_is_told_where_nothing_was_missing():
-    filled, told = told_of([[1, 2], [3, 4]])
-    assert filled.tolist() == [[1, 2], [3, 4]]
-    assert told == []
-
-
-def test_what_was_held_is_told_by_tag():
-    values = [[1, 2], [NAN, NAN], [NAN, 4]]
-    filled, told = told_of(values, hold_s=30)
-    assert filled.tolist() == [[1, 2], [1, 2], [1, 4]]
-    assert told == [
-        "test: 3 missing cells were held at the last value for up to 30 s: "
-        "LIT101 (2) and P101 (1)."
-    ]
-
-
-def test_what_could_not_be_held_is_told_too():
-    values = [[1, NAN], [NAN, 2], [NAN, 3]]
-    filled, told = told_of(values, hold_s=10)
-    np.testing.assert_array_equal(filled, [[1, NAN], [1, 2], [NAN, 3]])
-    assert told == [
-        "test: 1 missing cell was held at the last value for up to 10 s: LIT101 (1).",
-        "test: 1 cell has no number, because they lie before the first value of "
-        "their tag: P101 (1).",
-        "test: 1 cell has no number, because the last value was more than 10 s old: "
-        "LIT101 (1).",
-    ]
-
-
-def test_many_tags_are_told_in_short():
-    channels = [f"T{k}" for k in range(9)]
-    _, (told,) = told_of([[1.0] * 9, [NAN] * 9], channels=channels)
-    assert told.endswith("T0 (1), T1 (1), T2 (1), T3 (1) and 5 more.")
-    assert "9 missing cells" in told
-
-
-def test_a_value_is_held_for_a_minute_unless_said_otherwise():
-    values = column(1, *[NAN] * 9)
-    filled, _ = told_of(values, channels=CHANNELS[:1])
-    assert HOLD_S == 60.0
-    assert np.isnan(filled).ravel().tolist() == [False] * 7 + [True] * 3
-
-
-@pytest.mark.parametrize(("step_s", "hold_s"), [(0.1, 0.3), (0.2, 0.6), (0.1, 0.7)])
-def test_a_limit_of_whole_steps_holds_them_all(step_s, hold_s):
-    values = column(1, *[NAN] * 9)
-    filled, _ = told_of(values, channels=CHANNELS[:1], step_s=step_s, hold_s=hold_s)
-    assert int((~np.isnan(filled)).sum()) == 1 + round(hold_s / step_s)
 
 
 @pytest.mark.parametrize(("step_s", "hold_s"), [(0.1, 0.3), (0.2, 0.6), (10.0, 60)])

@@ -224,7 +224,9 @@ def test_a_cell_that_never_had_a_number_stays_empty_and_is_told(tmp_path):
     read = opened(a1(tmp_path, normal=content))
     column = channels.index("1_AIT_003_PV")
     assert np.isnan(read.train.values[0, column])
-    assert any("no number" in text and "1_AIT_003_PV" in text for text in read.notices)
+    assert any(
+        "without a value" in text and "1_AIT_003_PV" in text for text in read.notices
+    )
 
 
 def test_a1_is_read_where_both_releases_are_there(tmp_path):

@@ -258,7 +258,7 @@ def _averaged(rows: Rows, breaks: Ints, every: int) -> tuple[Floats, Ints]:
                 last = np.where(is_finite.any(axis=0), held, 0.0)
             whole = np.concatenate([last[None], values])
             run, is_missing = np.zeros(1, np.int64), ~np.isfinite(whole)
-            values = forward_fill(whole, run, is_missing=is_missing)[0][1:]
+            values = forward_fill(whole, run, is_missing=is_missing)[1:]
         values = np.clip(values, -(_HUGE**1.5), _HUGE**1.5)
         last = values[-1]
         row = (

@@ -362,8 +362,7 @@ def _table_sources(
     train: Path | None, test: Path, alone: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, StreamSource]:
     """Return how to read two tables, or each score of one table, by name."""
-    from sightline.storage import read_tables
-    from sightline.storage.scores import read_scores, score_files
+    from sightline.storage import read_scores, read_tables, score_files
 
     name = known.get("name") or test.stem
     if train is not None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from sightline.audit.attack_facts import AttackFacts, Movement
 from sightline.data.arrays import Floats, Ints
-from sightline.data.scores import REFERENCE_KEY
+from sightline.data.stream import REFERENCE_KEY
 from sightline.evaluation.result import ChartData, Evaluation, Protocol, SegmentResult
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER, Kind

@@ -8,7 +8,7 @@ message says what is wrong, where, and what to do. Row numbers in messages count
 
 import importlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -240,6 +240,14 @@ def check_unique(names: Sequence[str], what: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise StreamError(f"`{what}` must be unique; {twice[0]!r} occurs twice.")
+
+
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Raise `StreamError` if a parameter has a value that is no choice."""
+    if value not in tuple(choices):
+        raise StreamError(
+            f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
+        )
 
 
 def finite(value: float) -> float | None:

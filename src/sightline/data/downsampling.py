@@ -26,6 +26,7 @@ from sightline.data.arrays import (
     Ints,
     Labels,
     Residuals,
+    check_choice,
 )
 from sightline.data.recording import Recording, Role, expanded_rows, seconds
 from sightline.data.segments import Attack, breaks_kept
@@ -96,10 +97,7 @@ class Preparation:
             ("sampling", self.sampling, get_args(Sampling)),
             ("label_rule", self.label_rule, get_args(LabelRule)),
         ):
-            if value not in choices:
-                raise StreamError(
-                    f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
-                )
+            check_choice(name, value, choices)
         for name in ("trim_s", "fill_gap_s"):
             if not getattr(self, name) >= 0:
                 raise StreamError(
@@ -148,15 +146,8 @@ class Preparation:
             If trimming leaves no row.
         """
         filled = fill_gaps(recording, self.fill_gap_s)
-        if self.trim_s and filled.time is not None:
-            is_later = filled.time >= filled.time[0] + self.trim_s
-            # A time stamp far out of order must not cut from the middle.
-            if not is_later.any():
-                raise StreamError(
-                    f"`trim_s` of {self.trim_s:g} s leaves no row of train: lower it."
-                )
-            filled = rows_of(filled, int(np.argmax(is_later)), filled.n_steps)
-            filled = with_trim(filled, self.trim_s)
+        if self.trim_s:
+            filled = _trimmed(filled, self.trim_s)
         if self.train_rows is not None:
             filled = rows_of(filled, 0, min(self.train_rows, filled.n_steps))
         return self._sampled(filled)
@@ -243,10 +234,7 @@ def preset(name: str, testbed: str) -> Preparation:
     >>> preset("gdn", "swat").every
     10
     """
-    if name not in PRESETS:
-        raise StreamError(
-            f"`preset` must be one of {', '.join(PRESETS)}; got {name!r}."
-        )
+    check_choice("preset", name, PRESETS)
     by_testbed = PRESETS[name]
     if testbed not in by_testbed and "" not in by_testbed:
         raise StreamError(
@@ -261,6 +249,24 @@ def with_trim(recording: Recording, trim_s: float) -> Recording:
     """Return a recording that knows of further seconds left out at its beginning."""
     done = recording.prepared
     return replace(recording, prepared=replace(done, trim_s=done.trim_s + trim_s))
+
+
+def _trimmed(recording: Recording, trim_s: float) -> Recording:
+    """Return train without its first seconds."""
+    if recording.time is not None:
+        # A time stamp far out of order must not cut from the middle.
+        is_later = recording.time >= recording.time[0] + trim_s
+        first = int(np.argmax(is_later)) if is_later.any() else recording.n_steps
+    elif recording.step_s is not None:
+        first = round(trim_s / recording.step_s)
+    else:
+        raise StreamError(
+            f"`trim_s` is {trim_s:g} s, but the recording has neither `time` nor "
+            "`step_s`: give one of them, or set `trim_s` to 0."
+        )
+    if first >= recording.n_steps:
+        raise StreamError(f"`trim_s` of {trim_s:g} s leaves no row of train: lower it.")
+    return with_trim(rows_of(recording, first, recording.n_steps), trim_s)
 
 
 def rows_of(recording: Recording, start: int, stop: int) -> Recording:

@@ -6,12 +6,12 @@ part, so that no row is judged by anything that has seen it.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Bools, Floats, Ints
-from sightline.data.downsampling import rows_selected
+from sightline.data.downsampling import rows_of, rows_selected
 from sightline.data.recording import Recording
 from sightline.errors import StreamError
 
@@ -130,35 +130,11 @@ def parts_of(train: Recording, test: Recording) -> list[RecordPart]:
         parts.append(
             RecordPart(
                 train=rows_selected(train, is_other),
-                test=_rows(test, lead, int(stop)),
+                test=replace(rows_of(test, lead, int(stop)), parts=1),
                 begin_s=begin,
             )
         )
     return parts
-
-
-def _rows(recording: Recording, first: int, stop: int) -> Recording:
-    """Return the rows [first, stop) with their attacks, to be judged as one."""
-    cut: dict[str, Any] = {
-        name: None if array is None else array[first:stop]
-        for name in ("values", "validity", "labels", "time")
-        for array in [getattr(recording, name)]
-    }
-    breaks = np.asarray(recording.breaks)
-    inside = breaks[(breaks > first) & (breaks < stop)] - first
-    return replace(
-        recording,
-        **cut,
-        breaks=np.append(0, inside),
-        attacks=tuple(
-            replace(
-                a, start=max(a.start, first) - first, stop=min(a.stop, stop) - first
-            )
-            for a in recording.attacks
-            if a.start < stop and a.stop > first
-        ),
-        parts=1,
-    )
 
 
 def _time(recording: Recording) -> Floats:

@@ -317,12 +317,11 @@ def forward_fill(
     breaks: Ints,
     *,
     is_missing: Bools | None = None,
-    most_rows: float | Floats = np.inf,
-) -> tuple[Values, Ints]:
+) -> Values:
     """Replace missing cells by the last value of their channel in the same run.
 
     Nothing is carried across a break, and nothing is taken from later rows. A cell
-    with no value before it, or with one that is too old, stays as it is.
+    with no value before it stays as it is.
 
     Parameters
     ----------
@@ -332,42 +331,30 @@ def forward_fill(
         First row of each continuous run, beginning with 0.
     is_missing : array of shape (n_rows, n_channels), optional
         Which cells to fill; by default those that are nan.
-    most_rows : float or array of shape (n_channels,)
-        The largest age of a value that is carried on, in rows.
 
     Returns
     -------
-    filled : array of shape (n_rows, n_channels)
+    array of shape (n_rows, n_channels)
         Of the type of `values`.
-    counts : array of shape (n_channels,)
-        How many cells of each channel were filled.
 
     Examples
     --------
     >>> values = np.array([[np.nan], [1.0], [np.nan], [np.nan], [2.0]])
-    >>> filled, counts = forward_fill(values, np.array([0]), most_rows=1)
-    >>> filled.ravel(), counts
-    (array([nan,  1.,  1., nan,  2.]), array([1]))
+    >>> forward_fill(values, np.array([0])).ravel()
+    array([nan,  1.,  1.,  1.,  2.])
     """
-    counts = np.zeros(values.shape[1], np.int64)
     is_missing = np.isnan(values) if is_missing is None else is_missing
     columns = np.flatnonzero(is_missing.any(axis=0))
     if not len(columns):
-        return values, counts
+        return values
     filled = values.copy()
     rows = np.arange(len(values))
     run_start = breaks[np.searchsorted(breaks, rows, side="right") - 1]
-    limits = np.broadcast_to(most_rows, len(counts))
     for k in columns:
         last = np.maximum.accumulate(np.where(is_missing[:, k], -1, rows))
-        is_filled = (
-            is_missing[:, k]
-            & (last >= run_start)
-            & (rows - last <= float(limits[k]) + 1e-6)
-        )
+        is_filled = is_missing[:, k] & (last >= run_start)
         filled[is_filled, k] = values[last[is_filled], k]
-        counts[k] = is_filled.sum()
-    return filled, counts
+    return filled
 
 
 def expanded_rows(lost: Ints) -> tuple[Ints, Ints]:

@@ -15,7 +15,6 @@ from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.downsampling import (
     Preparation,
     downsampled,
-    rows_of,
     sampled_blocks,
 )
 from sightline.data.recording import Prepared, Recording, Values, forward_fill
@@ -119,7 +118,7 @@ def fill_missing(
     n_missing = int(is_missing.sum())
     if not n_missing:
         return values, 0
-    filled, _ = forward_fill(values, breaks, is_missing=is_missing)
+    filled = forward_fill(values, breaks, is_missing=is_missing)
     without = ~np.isfinite(filled)
     filled[without] = np.broadcast_to(instead, filled.shape)[without]
     return filled, n_missing
@@ -350,7 +349,7 @@ class Preprocessing:
         means = means_of(_rounded(recording, settings).values)
         filled = _filled(recording, settings, means)[0]
         if not settings.scale_before_trim:
-            filled = _trimmed(filled, settings)
+            filled = Preparation(trim_s=settings.trim_s).train(filled)
         values = filled.values
         chosen = settings.constant_channels
         is_kept = (
@@ -388,7 +387,8 @@ class Preprocessing:
         settings = left_to_do(settings, recording.prepared)
         filled, notices = _filled(recording, settings, self.means)
         whole = self._scaled(filled, settings, dtype, self.scaling, notices)
-        cut = recording.n_steps - _trimmed(filled, settings).n_steps
+        left = Preparation(trim_s=settings.trim_s).train(filled).n_steps
+        cut = recording.n_steps - left
         is_kept = whole.rows >= cut
         if not is_kept.any():
             raise StreamError(
@@ -517,25 +517,6 @@ def _rounded(recording: Recording, settings: PreprocessingSettings) -> Recording
         return recording
     rounded = recording.values.astype(np.float32).astype(np.float64)
     return replace(recording, values=rounded)
-
-
-def _trimmed(recording: Recording, settings: PreprocessingSettings) -> Recording:
-    """Return train without its first `trim_s` seconds."""
-    if not settings.trim_s:
-        return recording
-    if recording.time is None:
-        if recording.step_s is None:
-            raise StreamError(
-                f"`trim_s` is {settings.trim_s:g} s, but the recording has neither "
-                "`time` nor `step_s`: give one of them, or set `trim_s` to 0."
-            )
-        rows = round(settings.trim_s / recording.step_s)
-        if rows >= recording.n_steps:
-            raise StreamError(
-                f"`trim_s` of {settings.trim_s:g} s leaves no row of train: lower it."
-            )
-        return rows_of(recording, rows, recording.n_steps)
-    return Preparation(trim_s=settings.trim_s).train(recording)
 
 
 # ---------------------------------------------------------------------- windows

@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from sightline.data.arrays import check_choice
 from sightline.data.downsampling import Sampling
 from sightline.data.recording import seconds
 from sightline.errors import StreamError
@@ -178,10 +179,7 @@ def resolved(
         If the preset or the name of an override does not exist; the message names the
         nearest setting.
     """
-    if preset not in PRESETS:
-        raise StreamError(
-            f"`preset` must be one of {', '.join(PRESETS)}; got {preset!r}."
-        )
+    check_choice("preset", preset, PRESETS)
     names = [field.name for field in fields(kind)]
     for name in overrides:
         if name not in names:

@@ -16,7 +16,7 @@ from operator import add
 import numpy as np
 
 from sightline.data import row_tables
-from sightline.data.arrays import Bools, Floats, Residuals, require
+from sightline.data.arrays import Bools, Floats, Residuals, check_choice, require
 from sightline.errors import StreamError
 from sightline.parallel import one_thread_each
 from sightline.showing import Shown
@@ -356,11 +356,6 @@ class Reference(Shown):
             )
         return lower
 
-    def checked(self) -> "Reference":
-        """Return the reference itself; StreamError if its covariance is singular."""
-        _ = self._cholesky
-        return self
-
     def about_zero(self) -> "Reference":
         """Return the reference with mean 0 and the second moments as covariance.
 
@@ -424,10 +419,7 @@ def fit_reference(
     >>> reference.mean.tolist(), reference.covariance.tolist(), reference.shrinkage
     ([0.0], [[2.0]], 0.0)
     """
-    if estimator not in ESTIMATORS:
-        raise StreamError(
-            f"`estimator` must be one of {', '.join(ESTIMATORS)}; got {estimator!r}."
-        )
+    check_choice("estimator", estimator, ESTIMATORS)
     rows = row_tables.as_rows(residuals, "train")
     if rows.n_rows < 2:
         raise StreamError(f"`train` must have at least 2 rows; it has {rows.n_rows}.")
@@ -449,7 +441,8 @@ def fit_reference(
         fitted = standardised_reference(summed, fourth)
     elif fitted is None:
         fitted = _minimum_covariance_determinant(rows)
-    return fitted.checked()
+    _ = fitted._cholesky  # or it says what is wrong
+    return fitted
 
 
 def ledoit_wolf_shrinkage(moments: Moments) -> float:
@@ -480,29 +473,25 @@ def ledoit_wolf_shrinkage(moments: Moments) -> float:
 
 
 def _from_moments(moments: Moments, estimator: str) -> Reference | None:
-    """Return a reference; None if the estimator needs more than moments."""
-    shrinkage = None
+    """Return ``(1 - s) C + s (tr C / p) I`` as a reference, with the estimator's s.
+
+    None if the estimator needs more than moments.
+    """
+    covariance, shrinkage = moments.covariance, None
+    p = len(covariance)
     if estimator == "ledoit-wolf":
         shrinkage = ledoit_wolf_shrinkage(moments)
     elif estimator == "oas":
         # Oracle approximating shrinkage (Chen et al. 2010).
-        covariance = moments.covariance / moments.unit**2
-        p = len(covariance)
-        alpha = float(np.mean(covariance**2))
-        mu2 = (float(np.trace(covariance)) / p) ** 2
+        scaled = covariance / moments.unit**2
+        alpha = float(np.mean(scaled**2))
+        mu2 = (float(np.trace(scaled)) / p) ** 2
         below = (moments.count + 1) * (alpha - mu2 / p)
         shrinkage = 1.0 if below == 0 else min((alpha + mu2) / below, 1.0)
         shrinkage = 0.0 if p == 1 else shrinkage
     elif estimator != "empirical":
         return None
-    return _shrunk(moments, shrinkage, estimator)
-
-
-def _shrunk(moments: Moments, shrinkage: float | None, estimator: str) -> Reference:
-    """Return ``(1 - s) C + s (tr C / p) I`` as a reference."""
-    covariance = moments.covariance
     if shrinkage is not None:
-        p = len(covariance)
         target = shrinkage * float(np.trace(covariance)) / p
         covariance = (1 - shrinkage) * covariance
         covariance.flat[:: p + 1] += target
@@ -561,9 +550,13 @@ def standardised_reference(moments: Moments, fourth: float) -> Reference:
     correlation = replace(
         moments, second=moments.second / within, fourth=fourth, unit=1.0
     )
-    shrinkage = ledoit_wolf_shrinkage(correlation)
-    shrunk = _shrunk(correlation, shrinkage, "ledoit-wolf-standardised")
-    return replace(shrunk, covariance=shrunk.covariance * within)
+    shrunk = _from_moments(correlation, "ledoit-wolf")
+    assert shrunk is not None  # noqa: S101
+    return replace(
+        shrunk,
+        covariance=shrunk.covariance * within,
+        estimator="ledoit-wolf-standardised",
+    )
 
 
 def _minimum_covariance_determinant(rows: row_tables.Rows) -> Reference:

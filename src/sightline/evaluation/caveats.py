@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator
 
 from sightline.audit.protocol import DOMINANT_SHARE, LEAST_MOVE, moved_by_units
-from sightline.data.scores import REFERENCE_KEY
+from sightline.data.stream import REFERENCE_KEY
 from sightline.evaluation.result import (
     HINDSIGHT,
     SWITCHES,

@@ -33,7 +33,6 @@ import numpy.typing as npt
 from sightline.audit.protocol import lint_stream
 from sightline.audit.record import AUDIT_KEY, audit_in, by_severity
 from sightline.data.arrays import Floats
-from sightline.data.scores import score_given
 from sightline.data.stream import ResidualStream, drop_nonfinite, stream_given
 from sightline.errors import StreamError
 from sightline.evaluation import result
@@ -199,7 +198,7 @@ def evaluate(
     named["score"] = None if request.has_largest else score
     options = tuple(inspect.signature(evaluate).parameters)[:-1]
     known = named | stream_options
-    stream = stream_given(stream, train, test, labels, known, options, score_given)
+    stream = stream_given(stream, train, test, labels, known, options)
     with threads(jobs):
         if label_slop_s is not None:
             stream = stream.replace(label_slop_s=label_slop_s)
@@ -344,7 +343,7 @@ def _segments(
     limits: Sequence[Ceiling | None] = [None] * len(rows)
     if rules and verdicts:
         is_shown = [row.id in shown for row in rows]
-        limits = ceilings(scored.stream.test, scored.test, rules, is_shown)
+        limits = ceilings(scored, rules, is_shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)

@@ -56,7 +56,7 @@ from sightline.judgement.verdicts import (
     Signature,
     Verdict,
 )
-from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of, first_rises
+from sightline.metrics.alarm_load import Delays, alarm_load, first_rises
 from sightline.metrics.intervals import count_p_value
 from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
@@ -64,7 +64,7 @@ from sightline.rules.choose import caught_words, load_words
 from sightline.rules.judging import CommissioningFacts
 from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
-from sightline.text import duration, mean_count, names, number, p_value, share
+from sightline.text import duration, names, number, p_value, share
 
 # More channels than this are counted, not listed.
 MOST_NAMES: Final = 5
@@ -194,7 +194,7 @@ def judge(
     for k, one in zip(pairs, cases, strict=True):
         judgements[k] = replace(one, case=replace(one.case, record=record))
     evidence = _found(judgements, RungName.EVIDENCE)
-    by_rule, caught = _found(judgements, None), _caught(test)
+    by_rule, caught = _found(judgements, None), _caught(scored)
     segments = tuple(
         _segment(row, judgement, fact, shows, by, is_caught, record)
         for row, judgement, fact, shows, by, is_caught in zip(
@@ -206,7 +206,7 @@ def judge(
         segments=segments,
         repairs=measure_repairs(test, judgements, rules),
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=_facts(test, judgements, scored.facts, rules),
+        facts=_facts(scored, judgements, rules),
     )
 
 
@@ -232,10 +232,9 @@ def _found(
     return [None if one is None else next(found) for one in judgements]
 
 
-def _caught(test: ScoredTest) -> list[bool]:
+def _caught(scored: ScoredStream) -> list[bool]:
     """Return whether an alarm of the present rule catches each attack."""
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    rises = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks).caught_at
+    test, rises = scored.test, scored.present.caught_at
     margins = test.attack_free.margins[:, 0]
     begins = np.array([segment.start for segment in test.segments], np.int64)
     stops = np.array([segment.stop for segment in test.segments], np.int64)
@@ -456,20 +455,17 @@ def measure_repairs(
 
 
 def _facts(
-    test: ScoredTest,
+    scored: ScoredStream,
     judgements: Sequence[Judgement | None],
-    facts: Sequence[AttackFacts],
     rules: CommissioningFacts | None,
 ) -> DiagnosisFacts:
     """Return what is said of the stream as a whole."""
+    test, alarms, time = scored.test, scored.present_alarms, scored.test.attack_free
     known = [one for one in judgements if one is not None]
     n_tried = sum(one.n_tried for one in known)
     rate = sum(one.n_blamed for one in known) / n_tried if n_tried else None
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    time = test.attack_free
     delays = Delays.of_step(test.step_s)
-    episodes = episodes_of(alarms, delays, test.breaks)
-    load = alarm_load(episodes, time.for_alarms, delays, test.step_s)
+    load = alarm_load(scored.present, time.for_alarms, delays, test.step_s)
     before = np.concatenate([[0], np.cumsum(alarms)])
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
@@ -482,7 +478,7 @@ def _facts(
         advice_withheld=withheld,
         false_cause_rate=rate,
         n_calm_windows=n_tried,
-        telemetry_judged=any(fact.p_value is not None for fact in facts),
+        telemetry_judged=any(fact.p_value is not None for fact in scored.facts),
         rule=RungName.PROBE if test.own_alarms is None else RungName.OWN_RULE,
         found=_count(
             [one is not None and one.is_found for one in judgements],
@@ -530,17 +526,6 @@ def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
 
 
 # --- In words -------------------------------------------------------------------------
-
-
-def chance_of(count: Count) -> str:
-    """Return the chance that stands beside a count of attacks.
-
-    Examples
-    --------
-    >>> chance_of(Count(count=18, total=26, by_chance=0.43, p_value=1e-9))
-    '0.4 by chance, p < 0.001'
-    """
-    return f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
 
 
 @dataclass(frozen=True)

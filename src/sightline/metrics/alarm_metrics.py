@@ -16,13 +16,12 @@ Higher is better for all but delays. In place of labels, a function takes `Alarm
 which many calls for the same alarms can share.
 """
 
-from collections.abc import Sequence
 from math import exp, fsum
 
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.arrays import Floats, Ints
+from sightline.data.arrays import Floats, Ints, check_choice
 from sightline.errors import StreamError
 from sightline.metrics.alarm_runs import AlarmRuns, Series, nab_sigmoid, overlapping
 
@@ -110,11 +109,14 @@ def pak(
     runs = AlarmRuns.of(labels, alarms, breaks)
     if not 0 <= k <= 100:
         raise StreamError(f"`k` must be a percentage from 0 to 100; got {k}.")
-    if runs.rows.n_attacks == 0:
+    return of_true_rows(runs, int(adjusted_rows(runs, k, inclusive).sum()))
+
+
+def of_true_rows(runs: AlarmRuns, true: int) -> Outputs:
+    """Return precision, recall and F1 with so many attack rows counted as alarmed."""
+    n_attack, n_alarms = runs.rows.n_attack_rows, true + runs.false_rows
+    if n_attack == 0:
         return undefined("precision", "recall", "f1")
-    true = int(adjusted_rows(runs, k, inclusive).sum())
-    n_attack = runs.rows.n_attack_rows
-    n_alarms = true + runs.false_rows
     return {
         "precision": true / n_alarms if n_alarms else None,
         "recall": true / n_attack,
@@ -797,11 +799,3 @@ def _f_score(precision: float | None, recall: float, beta: float = 1.0) -> float
 def undefined(*names: str) -> Outputs:
     """Return None for each figure."""
     return dict.fromkeys(names)
-
-
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise `StreamError` if a parameter has a value that is no choice."""
-    if value not in choices:
-        raise StreamError(
-            f"`{name}` must be one of {', '.join(choices)}; got {value!r}."
-        )

@@ -20,11 +20,12 @@ from sightline.data.arrays import (
     NORMAL,
     Floats,
     Ints,
+    check_choice,
     check_same_length,
     check_series,
 )
 from sightline.errors import StreamError
-from sightline.metrics.alarm_metrics import Outputs, check_choice, undefined
+from sightline.metrics.alarm_metrics import Outputs, undefined
 from sightline.metrics.alarm_runs import LabelledRows, Series
 
 VARIANTS = ("vus", "aeon")

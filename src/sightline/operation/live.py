@@ -513,7 +513,7 @@ class LiveDetector:
         if run.begins:
             self.restart()
         known = np.concatenate([self.last[None], run.rows])
-        filled = forward_fill(known, _ONE)[0]
+        filled = forward_fill(known, _ONE)
         self.last = filled[-1]
         self.time = np.concatenate([self.time, run.time])
         self.rows = np.concatenate([self.rows, filled[1:]])

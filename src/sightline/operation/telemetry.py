@@ -345,7 +345,7 @@ def rule_rows(
     if steps_to_join(recording.step_s, telemetry) > 1:
         # Steps are joined after holding, as from file to file.
         breaks = np.zeros(1, np.int64) if whole.breaks is None else whole.breaks
-        held = forward_fill(whole.values, breaks)[0]
+        held = forward_fill(whole.values, breaks)
         whole = replace(whole, values=held, validity=whole.codes())
     slower = prepared(whole, telemetry)
     rows = export_rows(detector, slower, preset=telemetry.preset, progress=progress)

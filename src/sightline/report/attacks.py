@@ -8,6 +8,7 @@ that the results hold around each attack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ from sightline.judgement.verdicts import (
 from sightline.report import charts
 from sightline.report.charts import JsonObject
 from sightline.report.entries import Entry, unique
-from sightline.show.evaluations import OWN, P99, RULE_WORDS
+from sightline.show.evaluations import OWN, P99, RULE_WORDS, rules_of
+from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import (
     UNKNOWN,
     delay,
@@ -48,6 +50,8 @@ from sightline.text import names as name_list
 MAX_SIGNALS = 5
 # A peak above this multiple of the limit is not written as a number.
 MOST_TIMES = 10_000
+# Attacks in the open, letters of the name of one, columns of the picture of its score.
+MOST_LINES, MOST_LETTERS, SCORE_COLUMNS = 40, 48, 60
 # Contributions smaller than the largest by this factor get no colour.
 HEAT_RANGE = 200
 
@@ -196,6 +200,12 @@ class AttackRow:
         return rung.coverage, own[self.index]
 
     @property
+    def is_caught(self) -> bool | None:
+        """Whether the rule in use catches it; None if that was not counted."""
+        attacks = rules_of(self.entry.evaluation)[self.entry.main_rule].attacks
+        return None if attacks is None else self.segment.id in attacks.which
+
+    @property
     def delayed(self) -> str:
         """The time to the first alarm."""
         return delay(self.alarms[1], self.entry.evaluation.stream.step_s)
@@ -244,6 +254,38 @@ class AttackGroup:
         """Name and note of the attack list; empty where there are none."""
         said = ((row.segment.name, row.segment.note) for row in self.rows)
         return next((": ".join(filter(None, one)) for one in said if any(one)), "")
+
+    @property
+    def line(self) -> TableCell:
+        """Its id, which leads to what every detector says of it, and its name."""
+        said = self.listed if len(self.listed) <= MOST_LETTERS else ""
+        for word in () if said else self.listed.split():
+            if len(said) + len(word) > MOST_LETTERS:
+                said += " \u2026"
+                break
+            said = f"{said} {word}".strip()
+        return TableCell(self.attack.id, href=self.key, notes=(said,) if said else ())
+
+    @property
+    def picture(self) -> str:
+        """The score around it, as SVG, on a scale that shows 1% and 100 limits."""
+        energy, segment = self.entry.traces.test_energy, self.segment
+        limit = self.entry.evaluation.probe.tau99
+        first = max(0, segment.start - segment.length)
+        around = energy[first : segment.stop + segment.length]
+        if not limit or not np.isfinite(limit) or not len(around):
+            return ""
+        step = -(-len(around) // SCORE_COLUMNS)
+        edges = np.arange(0, len(around), step)
+        peaks = np.maximum.reduceat(np.nan_to_num(around / limit, posinf=1e9), edges)
+        times = f"{number(float(peaks.max()))} times the alarm limit"
+        label = f"Score around attack {escape(self.attack.id)}: at most {times}"
+        return charts.score_svg(
+            [float(value) for value in np.log10(1 + 9 * peaks)],
+            (segment.start - first) / len(edges) / step,
+            (segment.stop - first) / len(edges) / step,
+            label,
+        )
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -359,6 +401,65 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
             key = unique(f"attack-{slug(testbed)}_{slug(attack.id)}", keys)
             groups.append(AttackGroup(key, attack, clock, rows))
     return groups
+
+
+def explained(
+    groups: Sequence[AttackGroup], testbed: str
+) -> tuple[RecordTable[AttackGroup], RecordTable[AttackGroup]]:
+    """Return one line for each attack of a testbed: its cause, evidence and picture.
+
+    By the first detector that has it. The first `MOST_LINES` attacks, and the others.
+    """
+    mine = [one for one in groups if one.entry.testbed == testbed]
+
+    def cause(group: AttackGroup) -> TableCell:
+        row = group.rows[0]
+        words = row.verdict.in_words(row.entry.evaluation.stream.p)
+        term = f"verdict-{row.verdict.word}"
+        sure = (row.confidence,) if row.confidence else ()
+        return TableCell(words, mark=row.verdict, term=term, notes=sure)
+
+    def evidence(group: AttackGroup) -> TableCell:
+        tags = group.segment.evidence_channels or ()
+        reason = group.rows[0].evidence.reason
+        return TableCell(
+            name_list(tags, 2) or UNKNOWN, notes=(reason,) if reason else ()
+        )
+
+    def caught(group: AttackGroup) -> TableCell:
+        counts = [row.is_caught for row in group.rows]
+        if None in counts:
+            return TableCell(UNKNOWN)
+        by = f"by {counts.count(True)} of {len(counts)} detectors"
+        return TableCell("yes" if counts[0] else "no", notes=(by,) * (len(counts) > 1))
+
+    columns: Columns[AttackGroup] = (
+        Column("attack", "attack", lambda g: g.line, term="attack"),
+        Column(
+            "began",
+            "began",
+            lambda g: TableCell(f"{g.began}\n{g.lasted}"),
+            term="start",
+            title="Began\nlasted",
+        ),
+        Column(
+            "targets",
+            "targets",
+            lambda g: name_list(g.targets, 2) or UNKNOWN,
+            term="target",
+        ),
+        Column("cause", "cause", cause, term="verdict", title="Seen, or why not"),
+        Column("evidence", "evidence", evidence, term="evidence", title="Evidence in"),
+        Column("caught", "caught", caught, term="caught", title="Caught"),
+        Column(
+            "score",
+            "score",
+            lambda g: TableCell(drawing=g.picture),
+            term="score-around",
+        ),
+    )
+    first, rest = mine[:MOST_LINES], mine[MOST_LINES:]
+    return RecordTable("", columns, first), RecordTable("", columns, rest)
 
 
 def matrix(

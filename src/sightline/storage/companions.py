@@ -153,6 +153,11 @@ def _series(
     bare, n_rows = _bare_numbers(path), stream.test.n_rows
     if bare is not None and bare.ndim == 1 and 0 <= len(bare) - n_rows <= 1:
         return bare[len(bare) - n_rows :]
+    if path.suffix.lower() == ".npy":
+        raise FileError(
+            f"{path}: must hold one number for each of the {plural(n_rows, 'test row')}"
+            ", as numpy.save writes them."
+        )
     table = read_table(path)
     listed = table.frame.columns
     clocks = [column for column in listed if is_time_name(column)]
@@ -190,16 +195,18 @@ def _series(
 
 
 def _bare_numbers(path: Path) -> Floats | None:
-    """Return the numbers of a text file without header; None if it is none.
+    """Return the numbers of a file of nothing else, as `numpy.save` or `savetxt` write.
 
-    pandas calls the column of a series without a name "0", which is read here as well.
+    None for other files.
     """
     if is_parquet(path):
         return None
     try:
         with reading(path):
-            return np.loadtxt(path, ndmin=1, dtype=np.float64)
-    except (ValueError, UnicodeDecodeError):
+            if path.suffix.lower() != ".npy":
+                return np.loadtxt(path, ndmin=1, dtype=np.float64)
+            return np.asarray(np.load(path, allow_pickle=False), np.float64).ravel()
+    except (ValueError, EOFError, TypeError, UnicodeDecodeError):
         return None
 
 
@@ -246,7 +253,10 @@ class ListTimes:
         try:
             value, is_number = float(cell), True
         except ValueError:
-            value, is_number = self._seconds(cell, name, line), False
+            read = seconds_of_cell(
+                cell, name, line, path=self.path, time_format=self.time_format
+            )
+            value, is_number = read[0], False
         if not np.isfinite(value):
             raise FileError(f"{where}: {name} must be a time; it is {cell!r}.")
         if self.are_numbers is not None and self.are_numbers != is_number:
@@ -266,12 +276,6 @@ class ListTimes:
                 f"{second} do not: write both in the same way."
             )
         return value
-
-    def _seconds(self, cell: str, name: str, line: int) -> float:
-        """Return a date as seconds since 1970."""
-        return seconds_of_cell(
-            cell, name, line, path=self.path, time_format=self.time_format
-        )[0]
 
     def are_rows(self, spans: Sequence[tuple[float, float]]) -> bool:
         """Return whether the spans are rows of the stream.

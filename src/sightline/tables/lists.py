@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline.data.arrays import require
 from sightline.data.segments import Incident, Span
 from sightline.errors import FileError
 from sightline.files import brief, reading
 from sightline.tables.stamps import iso_dates
-from sightline.tables.text_tables import EXCEL, check_workbook, decoded
+from sightline.tables.text_tables import EXCEL, decoded, first_sheet
 from sightline.text import from_csv_cell, names, plural
 
 ReadTime = Callable[[str, str, int], float]
@@ -159,21 +158,9 @@ def _text(path: Path) -> list[tuple[int, list[str]]]:
 
 def _excel(path: Path) -> list[tuple[int, list[str]]]:
     """Return the cells of the first sheet of an Excel file, with their lines."""
-    fastexcel = require("fastexcel", extra="excel", caller=f"{path}: Excel")
-    check_workbook(path)
-    try:
-        sheet = fastexcel.read_excel(path).load_sheet(
-            0, header_row=None, dtypes="string", skip_rows=0
-        )
-        rows = sheet.to_polars().rows()
-    except Exception as error:  # fastexcel raises many types for a damaged file
-        raise FileError(
-            f"{path}: cannot be read as an Excel file ({brief(error)}): it may be "
-            "damaged or open in Excel; save it again, or save it as CSV."
-        ) from error
     return [
         (line, [(cell or "").strip() for cell in row])
-        for line, row in enumerate(rows, start=1)
+        for line, row in enumerate(first_sheet(path).rows(), start=1)
         if any(row)
     ]
 

@@ -177,6 +177,25 @@ def check_workbook(path: Path) -> None:
                         check_unpacked(path, length)
 
 
+def first_sheet(path: Path, advice: str = AGAIN) -> Any:
+    """Return all cells of the first sheet of an Excel file, as a frame of text.
+
+    Raises
+    ------
+    FileError
+        As `check_workbook`; `advice` is what to do with a damaged file.
+    """
+    fastexcel = require("fastexcel", extra="excel", caller=f"{path}: Excel")
+    check_workbook(path)
+    # It raises many types.
+    with damage(f"{path}: cannot be read as an Excel file", Exception, advice=advice):
+        return (
+            fastexcel.read_excel(path)
+            .load_sheet(0, header_row=None, dtypes="string", skip_rows=0)
+            .to_polars()
+        )
+
+
 def _read_workbook(path: Path, least_columns: int) -> ExportedTable:
     """Return the sheet of an Excel file that holds the most; others are notes.
 
@@ -373,7 +392,7 @@ def _as_utf8(data: bytes) -> tuple[bytes, str]:
     return text.encode("utf-8"), encoding
 
 
-def _cells(line: str, separator: str) -> list[str]:
+def split_line(line: str, separator: str) -> list[str]:
     """Return the cells of a line, respecting quotes; empty if it is no table."""
     try:
         row = next(csv.reader([line], delimiter=separator), [])
@@ -410,7 +429,7 @@ def _form_of(path: Path, head: bytes, least_columns: int) -> _TextForm:
         stated[1] if stated else None,
     )
     rows = [
-        _cells(line, separator) if content else []
+        split_line(line, separator) if content else []
         for line, content in zip(lines, is_content, strict=True)
     ]
     header_line = _header_line(rows, n_cells)
@@ -446,7 +465,7 @@ def _separator(lines: Sequence[str], stated: str | None) -> tuple[str, int]:
     """
     best, best_score = (",", 1), (0, 0)
     for separator in _SEPARATORS if stated is None else (stated,):
-        counts = Counter(len(_cells(line, separator)) for line in lines)
+        counts = Counter(len(split_line(line, separator)) for line in lines)
         counts.pop(1, None)
         counts.pop(0, None)
         if counts:
@@ -564,7 +583,7 @@ def _check_end(path: Path, text: bytes | None, form: _TextForm) -> None:
     if tail.endswith((b"\n", b"\r")) or b"\n" not in tail:
         return
     last = tail.rpartition(b"\n")[2].decode("utf-8", errors="replace")
-    n_cells, n_names = len(_cells(last, form.separator)), _width(form.names)
+    n_cells, n_names = len(split_line(last, form.separator)), _width(form.names)
     if last.strip() and not _is_comment(last) and 1 <= n_cells < n_names:
         raise FileError(
             f"{path}: ends in the middle of a row, after {n_cells} of {n_names} "

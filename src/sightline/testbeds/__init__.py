@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sightline import plugins
-from sightline.data.arrays import ATTACK
+from sightline.data.arrays import ATTACK, check_choice
 from sightline.data.downsampling import (
     TrainDecimals,
     train_rounded_like,
@@ -324,10 +324,8 @@ def _read(
     cache, progress
         As for `open_testbed`.
     """
-    if labels is not None and labels not in tuple(LabelSource):
-        raise StreamError(
-            f"`labels` must be one of {', '.join(LabelSource)}; got {labels!r}."
-        )
+    if labels is not None:
+        check_choice("labels", labels, LabelSource)
     opened = open_parts(
         reader, root, release=release, use_cache=cache, progress=progress
     )

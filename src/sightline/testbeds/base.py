@@ -2,11 +2,11 @@
 
 import csv
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any, Protocol, TypeVar, get_args, get_type_hints
 
@@ -22,7 +22,7 @@ from sightline.data.arrays import (
     Labels,
 )
 from sightline.data.downsampling import TrainDecimals
-from sightline.data.recording import Recording, Role, Tag, forward_fill, seconds
+from sightline.data.recording import Recording, Role, Tag, seconds
 from sightline.data.segments import (
     Attack,
     AttackOutcome,
@@ -35,13 +35,14 @@ from sightline.data.validity import Mode
 from sightline.errors import FileError, StreamError
 from sightline.showing import Shown
 from sightline.testbeds import csv_reader
-from sightline.text import counted, did_you_mean, duration, names, plural
+from sightline.text import did_you_mean, names, plural
 
 # How many seconds a reading stays valid when no other follows it.
 HOLD_S = 60.0
 # How many names a sentence lists before it counts the rest.
 MOST_NAMES = 4
 Record = TypeVar("Record")
+BreaksOf = Callable[[Floats], Ints]
 
 
 class LabelSource(StrEnum):
@@ -201,7 +202,7 @@ class Expected:
     gaps: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class ReleasePart:
     """A file that was recognised as one part of a testbed.
 
@@ -342,6 +343,7 @@ def recording_of(
     source: str,
     labels: Labels | None = None,
     attacks: tuple[Attack, ...] = (),
+    breaks_of: BreaksOf | None = None,
 ) -> Recording:
     """Return several files as one recording, one after the other.
 
@@ -359,11 +361,13 @@ def recording_of(
         Where the recording comes from: plant, release, parts.
     labels, attacks
         By the rows of the recording; none by default.
+    breaks_of : callable, optional
+        First rows of the runs in a file with these times; by default `step_s` decides.
     """
+    breaks_of = breaks_of or partial(breaks_from_time, step_s=step_s)
     starts = np.cumsum([0, *(len(p.parsed.values) for p in parts[:-1])])
     breaks = [
-        start + breaks_from_time(p.parsed.time, step_s)
-        for start, p in zip(starts, parts, strict=True)
+        start + breaks_of(p.parsed.time) for start, p in zip(starts, parts, strict=True)
     ]
     values, time = parts[0].parsed.values, parts[0].parsed.time
     if len(parts) > 1:
@@ -391,6 +395,7 @@ def assembled(
     labels: Labels,
     attacks: tuple[Attack, ...],
     notices: Sequence[str] = (),
+    breaks_of: BreaksOf | None = None,
 ) -> Assembled:
     """Return train without labels and test with labels and attacks.
 
@@ -406,12 +411,13 @@ def assembled(
         By the rows of test.
     notices : sequence of str
         What the user should know, one sentence each.
+    breaks_of
+        As for `recording_of`.
     """
+    made = partial(recording_of, tags=tags, step_s=step_s, breaks_of=breaks_of)
     return Assembled(
-        train=recording_of(train, tags, step_s, source=sources[0]),
-        test=recording_of(
-            test, tags, step_s, source=sources[1], labels=labels, attacks=attacks
-        ),
+        train=made(train, source=sources[0]),
+        test=made(test, source=sources[1], labels=labels, attacks=attacks),
         notices=tuple(notices),
     )
 
@@ -508,89 +514,6 @@ def parse_table(
         ),
         labels=labels,
     )
-
-
-def hold(
-    values: Floats,
-    breaks: Ints,
-    *,
-    channels: Sequence[str],
-    step_s: float,
-    place: str,
-    hold_s: float | Floats = HOLD_S,
-) -> tuple[Floats, list[str]]:
-    """Fill missing cells with the last value, and return sentences about it.
-
-    Parameters
-    ----------
-    values : array of shape (n_rows, n_channels)
-        nan where a cell is missing.
-    breaks : array of int
-        First row of each continuous run; no value is carried across one.
-    channels, place
-        Names of the columns and of the table, for the sentences.
-    step_s : float
-        Seconds between rows.
-    hold_s : float or array of shape (n_channels,)
-        The largest age of a value that is carried on.
-
-    Returns
-    -------
-    filled : array of shape (n_rows, n_channels)
-        nan remains where the last value was older than `hold_s`, or there was none.
-    notices : list of str
-        How many cells were filled and how many remain missing, by channel.
-    """
-    filled, counts = forward_fill(values, breaks, most_rows=hold_s / step_s)
-    notices = []
-    if counts.any():
-        notices.append(
-            f"{place}: {counted(int(counts.sum()), 'missing cell', 'was', 'were')} "
-            "held at the last value "
-            f"for up to {hold_words(hold_s)}: {counts_by_channel(counts, channels)}."
-        )
-    return filled, notices + still_missing(filled, channels, place, hold_s)
-
-
-def hold_words(hold_s: float | Floats) -> str:
-    """Return how long values are held, in words."""
-    shortest, longest = float(np.min(hold_s)), float(np.max(hold_s))
-    if shortest < longest:
-        return "the hold_s of their tag"
-    if not np.isfinite(longest):
-        return "any length of time"
-    return f"{longest:g} s" if longest < 100_000 else duration(longest)
-
-
-def still_missing(
-    values: Floats, channels: Sequence[str], place: str, hold_s: float | Floats
-) -> list[str]:
-    """Return sentences about the cells that are nan; nothing if there are none.
-
-    Cells before the first value of their channel, and cells after a value that is too
-    old, have a sentence each.
-    """
-    is_missing = np.isnan(values)
-    if not is_missing.any():
-        return []
-    # Where a channel has no value at all, every row is before the first.
-    first = np.where(is_missing.all(axis=0), len(values), is_missing.argmin(axis=0))
-    early = np.where(is_missing[0], first, 0)
-    late = is_missing.sum(axis=0) - early
-    notices = []
-    if early.any():
-        notices.append(
-            f"{place}: {counted(int(early.sum()), 'cell', 'has', 'have')} no number, "
-            "because they lie before the first value of their tag: "
-            f"{counts_by_channel(early, channels)}."
-        )
-    if late.any():
-        notices.append(
-            f"{place}: {counted(int(late.sum()), 'cell', 'has', 'have')} no number, "
-            f"because the last value was more than {hold_words(hold_s)} old: "
-            f"{counts_by_channel(late, channels)}."
-        )
-    return notices
 
 
 def counts_by_channel(counts: Ints, channels: Sequence[str]) -> str:

@@ -72,9 +72,7 @@ class Batadal(base.Reader):
             if row.get("ATT_FLAG", "").startswith(str(_UNKNOWN)):
                 name, releases = _PARTLY, ("competition",)
                 expected = base.Expected(rows=expected.rows, attack_rows=219)
-        return base.ReleasePart(
-            name=name, releases=releases, file=file, layout=layout, expected=expected
-        )
+        return base.ReleasePart(name, releases, file, layout, expected)
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the files of a release: train, then the two of test."""

@@ -3,7 +3,6 @@
 A table may have any dialect; it is read as numbers, time and text in bounded memory.
 """
 
-import csv
 import hashlib
 import re
 import zlib
@@ -18,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.data.arrays import Floats, Labels, require
+from sightline.data.arrays import Floats, Labels
 from sightline.errors import FileError, SightlineError
 from sightline.files import brief, reading, unpacked
+from sightline.tables.text_tables import first_sheet, split_line
 
 # Enough for the longest header (WADI A1: 7.6 kB) and a few rows below it.
 _HEAD_BYTES = 65_536
@@ -28,6 +28,8 @@ _HEAD_LINES = 8
 _LFS = "version https://git-lfs"
 _SUFFIXES = (".csv", ".csv.gz", ".xlsx")
 _DECIMAL_COMMA = re.compile(r"^\s*-?\d+,\d+(e-?\d+)?\s*$", re.IGNORECASE)
+# What to do with a damaged file of a published record.
+COPY_AGAIN = "it may be damaged or cut short; copy it again from its source"
 # Rows parsed before they are copied into the one array.
 _BATCH_ROWS = 32_768
 _TAIL_BYTES = 65_536
@@ -75,17 +77,7 @@ class SourceFile:
     @cached_property
     def frame(self) -> Any:
         """All cells of the first sheet as text (Excel only)."""
-        fastexcel = require("fastexcel", extra="excel", caller=f"{self.path}: Excel")
-        try:
-            sheet = fastexcel.read_excel(self.path).load_sheet(
-                0, header_row=None, dtypes="string"
-            )
-            return sheet.to_polars()
-        except Exception as error:  # fastexcel raises many types for a damaged file
-            raise FileError(
-                f"{self.path}: cannot be read as an Excel file ({brief(error)}): it "
-                "may be damaged or cut short; copy it again from its source."
-            ) from error
+        return first_sheet(self.path, COPY_AGAIN)
 
     @cached_property
     def content(self) -> bytes:
@@ -185,7 +177,7 @@ def find_header(
     """
     for number, line in enumerate(file.lines):
         for separator in (",",) if file.is_excel else (",", ";"):
-            columns = [clean_name(cell) for cell in cells(line, separator)]
+            columns = [clean_name(cell) for cell in split_line(line, separator)]
             if len(columns) > 1 and is_header(columns):
                 below = file.lines[number + 1 : number + 2]
                 return Layout(
@@ -196,7 +188,7 @@ def find_header(
                     and any(
                         _DECIMAL_COMMA.match(cell)
                         for row in below
-                        for cell in cells(row, separator)
+                        for cell in split_line(row, separator)
                     ),
                 )
     return None
@@ -205,16 +197,8 @@ def find_header(
 def first_row(file: SourceFile, layout: Layout) -> dict[str, str]:
     """Return the cells of the first row of data by column; empty without a row."""
     below = file.lines[layout.header_line + 1 : layout.header_line + 2]
-    row = cells(below[0], layout.separator) if below else []
+    row = split_line(below[0], layout.separator) if below else []
     return dict(zip(layout.columns, (cell.strip() for cell in row), strict=False))
-
-
-def cells(line: str, separator: str) -> list[str]:
-    """Return the cells of a line, respecting quotes; empty if it is no table."""
-    try:
-        return next(csv.reader([line], delimiter=separator), [])
-    except csv.Error:
-        return []
 
 
 def clean_name(cell: str) -> str:
@@ -310,7 +294,7 @@ def read_cells(
         with reading(file.path), file.path.open("rb") as lines:
             lines.seek(max(0, lines.seek(0, 2) - _TAIL_BYTES))
             tail = lines.read().decode("utf-8", errors="replace").rstrip("\r\n")
-        n_cells = len(cells(tail.rpartition("\n")[2], layout.separator))
+        n_cells = len(split_line(tail.rpartition("\n")[2], layout.separator))
         if n_cells < len(columns):
             raise FileError(
                 f"{file.path}: ends in the middle of a row, after {n_cells} of "

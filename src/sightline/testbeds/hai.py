@@ -192,13 +192,8 @@ def _part(
     """Return a part of one release, with its expected counts; None if it has none."""
     if name not in _files_of(release):
         return None
-    return base.ReleasePart(
-        name=name,
-        releases=(release,),
-        file=file,
-        layout=layout,
-        expected=_files_of(release)[name][0],
-    )
+    expected, _ = _files_of(release)[name]
+    return base.ReleasePart(name, (release,), file, layout, expected)
 
 
 def _labelled(

@@ -13,11 +13,11 @@ See docs/testbeds.md for where the facts come from.
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.data.arrays import ATTACK, Floats, Ints
-from sightline.data.recording import Recording
 from sightline.data.segments import Attack
 from sightline.errors import FileError
 from sightline.testbeds import base
@@ -59,13 +59,7 @@ class Skab(base.Reader):
             number = re.sub(r"\D", "", file.path.stem)
             name = f"{file.path.parent.name}/{number}"
             expected = base.Expected(attack_runs=1)
-        return base.ReleasePart(
-            name=name,
-            releases=("1",),
-            file=file,
-            layout=layout,
-            expected=expected,
-        )
+        return base.ReleasePart(name, ("1",), file, layout, expected)
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the anomaly-free run, then the 34 others."""
@@ -111,50 +105,34 @@ class Skab(base.Reader):
         if labels != base.LabelSource.BUILT_IN:
             raise FileError("SKAB: has no labels but its own; use labels='built-in'.")
         normal, *runs = parts
-        attacks, labels_by_run, breaks, n_rows = [], [], [], 0
+        attacks, marked, n_rows = [], [], 0
         for read in runs:
-            of_run = read.parsed.labels
+            of_run, name = read.parsed.labels, read.part.name
             if of_run is None:
                 raise FileError(f"{read.part.file.path}: has no column 'anomaly'.")
             rows = n_rows + np.flatnonzero(of_run == ATTACK)
-            name = read.part.name
             if len(rows):
-                attacks.append(
-                    Attack(
-                        id=name,
-                        start=int(rows[0]),
-                        stop=int(rows[-1]) + 1,
-                        note=_NOTES.get(name) or _NOTES[name.partition("/")[0]],
-                    )
-                )
-            labels_by_run.append(of_run)
-            breaks.append(n_rows + _pauses(read.parsed.time))
+                note = _NOTES.get(name) or _NOTES[name.partition("/")[0]]
+                start, stop = int(rows[0]), int(rows[-1]) + 1
+                attacks.append(Attack(id=name, start=start, stop=stop, note=note))
+            marked.append(of_run)
             n_rows += len(of_run)
-        return base.Assembled(
-            train=Recording(
-                values=normal.parsed.values,
-                tags=TAGS,
-                time=normal.parsed.time,
-                breaks=_pauses(normal.parsed.time),
-                source="SKAB anomaly-free",
-            ),
-            test=Recording(
-                values=np.concatenate([read.parsed.values for read in runs]),
-                tags=TAGS,
-                labels=np.concatenate(labels_by_run),
-                time=np.concatenate([read.parsed.time for read in runs]),
-                step_s=1.0,
-                breaks=np.concatenate(breaks),
-                attacks=tuple(attacks),
-                source="SKAB valve1, valve2, other",
-            ),
-            n_shared=_N_SHARED,
+        assembled = base.assembled(
+            [normal],
+            runs,
+            TAGS,
+            1.0,
+            sources=("SKAB anomaly-free", "SKAB valve1, valve2, other"),
+            labels=np.concatenate(marked),
+            attacks=tuple(attacks),
             notices=(
                 _OVERLAP,
                 f"SKAB: the logger skips up to {_LONGEST_STEP_S:g} s at a time, which "
                 "is no break; the column of change points is not read.",
             ),
+            breaks_of=_pauses,
         )
+        return replace(assembled, n_shared=_N_SHARED)
 
 
 def _pauses(time: Floats) -> Ints:

@@ -101,13 +101,8 @@ class Swat(base.Reader):
         label = next(reversed(row.values()), "").replace(" ", "")
         if stem == "merged" or (stem == "normal" and is_late) or label == "Attack":
             name, releases = _RECUT, ()
-        return base.ReleasePart(
-            name=name,
-            releases=releases,
-            file=file,
-            layout=layout,
-            expected=_EXPECTED.get(name, base.Expected()),
-        )
+        expected = _EXPECTED.get(name, base.Expected())
+        return base.ReleasePart(name, releases, file, layout, expected)
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the normal file of the release, and the attack file."""

@@ -23,7 +23,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.data.arrays import IGNORED, NORMAL
+from sightline.data.arrays import IGNORED, NORMAL, Floats
 from sightline.data.recording import seconds
 from sightline.data.segments import (
     attacks_at,
@@ -31,6 +31,7 @@ from sightline.data.segments import (
     labels_of,
     rows_within,
 )
+from sightline.data.validity import code_counts, codes_of, hold
 from sightline.errors import FileError
 from sightline.testbeds import base, csv_reader
 from sightline.testbeds.base import attack_table
@@ -86,13 +87,7 @@ class Wadi(base.Reader):
         has_label = len(layout.columns) > len(ALL_CHANNELS) + 3
         is_attack = has_label or date.startswith(("10/9", "9/10"))
         name = f"{'A1' if is_long else 'A2'} {'attack' if is_attack else 'normal'}"
-        return base.ReleasePart(
-            name=name,
-            releases=(name[:2],),
-            file=file,
-            layout=layout,
-            expected=_EXPECTED[name],
-        )
+        return base.ReleasePart(name, (name[:2],), file, layout, _EXPECTED[name])
 
     def needed(self, release: str) -> tuple[str, ...]:
         """Return the normal and the attack file of a release."""
@@ -174,14 +169,8 @@ class Wadi(base.Reader):
         ]
         filled = []
         for read in parts:
-            values, held = base.hold(
-                read.parsed.values,
-                breaks_from_time(read.parsed.time, _STEP_S),
-                channels=CHANNELS,
-                step_s=_STEP_S,
-                place=read.part.file.place,
-            )
-            notices.extend(held)
+            values, told = _held(read.parsed)
+            notices += [f"{read.part.file.place}: {text}" for text in told]
             filled.append(replace(read, parsed=replace(read.parsed, values=values)))
         parsed, source = parts[1].parsed, f"WADI {release}"
         if labels == base.LabelSource.BUILT_IN:
@@ -220,3 +209,15 @@ class Wadi(base.Reader):
             attacks=attacks,
             notices=notices,
         )
+
+
+def _held(parsed: csv_reader.ParsedFile) -> tuple[Floats, list[str]]:
+    """Return the values of a file with missing ones held, and sentences about them."""
+    time, values = parsed.time, parsed.values.copy()
+    some = np.flatnonzero(np.isnan(values).any(axis=0))
+    held, codes = values[:, some], codes_of(values[:, some])
+    firsts = breaks_from_time(time, _STEP_S).tolist()
+    for run in map(slice, firsts, [*firsts[1:], len(time)]):
+        held[run], codes[run] = hold(held[run], codes[run], time[run], base.HOLD_S)
+    values[:, some] = held
+    return values, code_counts(codes, [CHANNELS[k] for k in some])

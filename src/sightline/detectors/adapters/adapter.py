@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,8 @@ class Adapter(Shown, ABC):
 
     # Rows before a row that its residual needs.
     lags: int = 0
+    # Attributes that `about` adds.
+    shown: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, model: Any, kind: str, name: str | None, settings: Mapping[str, Any]
@@ -153,11 +155,12 @@ class Adapter(Shown, ABC):
             "detector": self.card.name,
             "adapter": type(self).__name__,
             "settings": self.settings.to_dict(),
-        } | self._about()
+            **({} if self.model is None else {"model": self._model_name()}),
+            **{name: getattr(self, name) for name in self.shown},
+        }
 
-    def _about(self) -> dict[str, object]:
-        """Return what `about` adds for this kind of model."""
-        return {} if self.model is None else {"model": repr(self.model)}
+    def _model_name(self) -> str:
+        return repr(self.model)
 
     def _rows(self, scaled: ScaledRows) -> Ints:
         """Return the rows with enough rows before them in their run."""

@@ -74,6 +74,8 @@ class FromRegressor(Adapter):
     'Ridge'
     """
 
+    shown = ("lags",)
+
     def __init__(
         self,
         regressor: Any,
@@ -122,9 +124,6 @@ class FromRegressor(Adapter):
     def _past(self, values: Floats, rows: Ints) -> Floats:
         """Return the `lags` rows before each row, side by side."""
         return np.hstack([values[rows - lag] for lag in range(self.lags, 0, -1)])
-
-    def _about(self) -> dict[str, object]:
-        return {"model": repr(self.model), "lags": self.lags}
 
 
 def has_many_outputs(regressor: Any) -> bool:
@@ -581,6 +580,8 @@ class FromStatsForecast(Adapter):
     'AutoARIMA'
     """
 
+    shown = ("warm_up",)
+
     def __init__(
         self,
         model: Any,
@@ -620,9 +621,6 @@ class FromStatsForecast(Adapter):
                     expected[rows[-1], k] = _forecasts(model, column, self.warm_up)
         judged = np.concatenate(rows)
         return observation(values[judged] - expected[judged], judged)
-
-    def _about(self) -> dict[str, object]:
-        return {"model": repr(self.model), "warm_up": self.warm_up}
 
 
 def _forecasts(model: Any, column: Floats, first: int) -> Floats:
@@ -679,6 +677,8 @@ class FromTimeSeriesLibrary(Adapter):
     sightline.errors.StreamError: FromTimeSeriesLibrary takes a torch module, made from
     the library's settings; got builtin_function_or_method.
     """
+
+    shown = ("seq_len", "label_len", "pred_len")
 
     def __init__(
         self,
@@ -790,10 +790,5 @@ class FromTimeSeriesLibrary(Adapter):
         observed = self._windows(values, rows, first, last)
         return self._output(model, values, rows), observed
 
-    def _about(self) -> dict[str, object]:
-        return {
-            "model": type(self.model).__name__,
-            "seq_len": self.seq_len,
-            "label_len": self.label_len,
-            "pred_len": self.pred_len,
-        }
+    def _model_name(self) -> str:
+        return type(self.model).__name__

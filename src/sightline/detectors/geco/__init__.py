@@ -381,11 +381,7 @@ class GeCo(LearnedDetector):
     def to_ipal(self, path: str | Path) -> None:
         """Write the formulas as a model file that IPAL's GeCo reads."""
         self._fitted(self.channels)
-        model = IpalModel(
-            formulas=self.formulas,
-            settings=self.settings.to_dict(),
-            is_incomplete=self._is_incomplete,
-        )
+        model = IpalModel(self.formulas, self.settings.to_dict(), self._is_incomplete)
         write_ipal_model(Path(path), model)
 
     @classmethod
@@ -431,9 +427,8 @@ class GeCo(LearnedDetector):
             )
             values = np.asarray(scaled.values, np.float64)
             share = detector.settings.fit_share
-            detector.split = _split(
-                scaled, Transitions.of(values, scaled.breaks, share)
-            )
+            made = Transitions.of(values, scaled.breaks, share)
+            detector.split = _split(scaled, made)
         return detector
 
 

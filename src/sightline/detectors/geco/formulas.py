@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -264,8 +264,7 @@ def predicted_rows(n_rows: int, breaks: Ints | None = None) -> tuple[Ints, Bools
 # ------------------------------------------------------------ model files of IPAL
 
 
-@dataclass(frozen=True, kw_only=True)
-class IpalModel:
+class IpalModel(NamedTuple):
     """Content of a model file.
 
     Parameters

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Meta
 
-from sightline.data.arrays import Bools, Floats, Labels, check_series
+from sightline.data.arrays import Bools, Floats, Labels, check_choice, check_series
 from sightline.data.recording import Tag
 from sightline.detectors.base import Arrays, RuleInput, read_card
 from sightline.detectors.native_rules import (
@@ -372,8 +372,7 @@ def peaks_over_threshold(
     StreamError
         If the scores are constant, or the tail is too small for the risk.
     """
-    if fit not in FITS:
-        raise StreamError(f"`fit` must be one of {', '.join(FITS)}; got {fit!r}.")
+    check_choice("fit", fit, FITS)
     for name, value in (("level", level), ("risk", risk)):
         if not 0 < value < 1:
             raise StreamError(f"`{name}` must be between 0 and 1; got {value}.")

@@ -36,7 +36,7 @@ from sightline.data.segments import Attack
 from sightline.errors import FileError, StreamError
 from sightline.files import read_document, read_toml
 from sightline.testbeds.base import in_file, record_from
-from sightline.text import csv_cell, did_you_mean, from_csv_cell
+from sightline.text import csv_cell, did_you_mean, exact, from_csv_cell
 
 # Readings as they are recorded: shape (n_rows, n_tags).
 Rows = npt.NDArray[np.float32]
@@ -464,16 +464,10 @@ def scenario_to_csv(scenario: Scenario) -> str:
     for attack in scenario.attacks:
         for action in attack.actions:
             cells = [attack.id, attack.start_s, attack.duration_s, action.tag]
-            cells += [action.kind, _number(action.value), _number(action.rate)]
+            numbers = (action.value, action.rate)
+            cells += [action.kind, *("" if n is None else exact(n) for n in numbers)]
             writer.writerow([csv_cell(cell) for cell in (*cells, attack.note)])
     return text.getvalue()
-
-
-def _number(value: float | None) -> str:
-    """Return a number as text that reads back as the same number."""
-    if value is None:
-        return ""
-    return str(int(value)) if value % 1 == 0 and abs(value) < 1e15 else repr(value)
 
 
 def _from_csv(text: str, name: str, vocabulary: Vocabulary | None) -> Scenario:

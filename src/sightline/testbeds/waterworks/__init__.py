@@ -33,6 +33,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.data.arrays import check_choice
 from sightline.errors import StreamError
 from sightline.progress import Progress
 from sightline.testbeds.twin.folder_writer import write_simulation
@@ -226,11 +227,7 @@ class PlantDrift:
         """Take strengths that are given as text."""
         for field in fields(self):
             strength = getattr(self, field.name)
-            if strength not in tuple(Strength):
-                raise StreamError(
-                    f"`{field.name}` must be one of {', '.join(Strength)}; "
-                    f"got {strength!r}."
-                )
+            check_choice(field.name, strength, Strength)
             object.__setattr__(self, field.name, Strength(strength))
 
     @classmethod
