@@ -191,6 +191,7 @@ class _Draw:
             tag=tag,
             steps=steps,
             readings=measured[None],
+            shown=measured[None],
             last=column[start - 1 : start],
             column=column,
             index=(start + steps)[None],
