@@ -29,9 +29,9 @@ from sightline.figures import LARGEST
 from sightline.improvement.falsify import Written, falsified, held_copy
 from sightline.improvement.record import (
     LEAST_ALONE,
-    Candidate,
-    Falsification,
+    DetectorScore,
     ImprovementRecord,
+    SeenFalsification,
     page_of,
     seen_alone,
 )
@@ -85,7 +85,7 @@ class Contender:
     twin : ExportedRows, optional
         Its residuals of the first part as it is, without labels and missing cells.
     train_cpu_s, row_cpu_us : float, optional
-        See `Candidate`.
+        See `DetectorScore`.
     """
 
     name: str
@@ -144,7 +144,7 @@ class Improvement(Shown):
         )
 
     @property
-    def table(self) -> tuple[Candidate, ...]:
+    def table(self) -> tuple[DetectorScore, ...]:
         """The candidates and their figures."""
         return self.record.candidates
 
@@ -382,7 +382,7 @@ def _through(
     train: Recording,
     seed: int,
     progress: Progress,
-) -> list[Falsification]:
+) -> list[SeenFalsification]:
     """Send falsified copies through every detector; return who saw what."""
     able = [one for one in contenders if one.detector is not None]
     if not able:
@@ -392,7 +392,7 @@ def _through(
         part, train, _attack_free_steps(able, part), row_s=max(steps), seed=seed
     )
     before = {one.name: _exceeds(one, _twin(one)) for one in able}
-    found: list[Falsification] = []
+    found: list[SeenFalsification] = []
     for values, written in copies:
         progress(Step(StepKind.FALSIFYING, detail=plural(len(found), "falsification")))
         said: dict[str, tuple[Ints, list[Bools]]] = {}
@@ -411,7 +411,7 @@ def _through(
                 for one in contenders
                 for answer in _answers(one, said.get(one.name), each, part)
             )
-            found.append(Falsification(**vars(each), seen=seen))
+            found.append(SeenFalsification(**vars(each), seen=seen))
     return found
 
 
@@ -468,7 +468,7 @@ def _attack_free_steps(able: Sequence[Contender], part: Recording) -> Bools:
 
 def _result(
     contenders: Sequence[Contender],
-    found: Sequence[Falsification],
+    found: Sequence[SeenFalsification],
     budget: Budget,
     first: float,
     seed: int,
@@ -517,13 +517,13 @@ def _result(
 
 def _candidate(
     one: Contender, name: str, budget: Budget, *, is_given: bool
-) -> Candidate:
+) -> DetectorScore:
     """Return the figures of a detector with one of its rules."""
     row = one.made.facts.row(rule_of(name, one.stream))
     fixed, follows = _on_second_half(one.basis, row.name, budget)
     most = ROWS_AN_ALARM * budget.per_day * one.basis.step_s / DAY_S
     has_later = bool(one.basis.judged.is_attack_free.any())
-    return Candidate(
+    return DetectorScore(
         name=f"{one.name} with {name}",
         detector=one.name,
         score=name,

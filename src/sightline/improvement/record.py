@@ -35,7 +35,7 @@ _STYLES: Final = ("page.css", "tables.css", "print.css")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class DetectorScore:
     """A detector with an alarm rule at the budget.
 
     Parameters
@@ -97,7 +97,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Falsification(Written):
+class SeenFalsification(Written):
     """A falsification, and who saw it.
 
     Parameters
@@ -125,9 +125,9 @@ class ImprovementRecord:
         Share of the test that made the limits, and the seed of the falsifications.
     first_days, later_days : float
         Attack-free days that made limits, and later ones that judged them.
-    candidates : tuple of Candidate
+    candidates : tuple of DetectorScore
         The detector given with its energy, then with `largest`, then `pair`.
-    falsifications : tuple of Falsification
+    falsifications : tuple of SeenFalsification
         Empty without telemetry.
     recommended : str
         Name of the candidate to take in place of the first.
@@ -148,8 +148,8 @@ class ImprovementRecord:
     seed: int
     first_days: float
     later_days: float
-    candidates: tuple[Candidate, ...]
-    falsifications: tuple[Falsification, ...] = ()
+    candidates: tuple[DetectorScore, ...]
+    falsifications: tuple[SeenFalsification, ...] = ()
     recommended: str
     keep_both: bool
     labels: Labelling
@@ -160,12 +160,12 @@ class ImprovementRecord:
         return [one.name for one in self.candidates].index(name)
 
     @property
-    def taken(self) -> Candidate:
+    def taken(self) -> DetectorScore:
         """The recommended candidate."""
         return self.candidates[self.place(self.recommended)]
 
     @property
-    def pair(self) -> Candidate | None:
+    def pair(self) -> DetectorScore | None:
         """The detector `pair`; None without telemetry."""
         return next((one for one in self.candidates if not one.is_given), None)
 
@@ -218,7 +218,7 @@ def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
         )
 
 
-def _why_not(one: Candidate) -> str:
+def _why_not(one: DetectorScore) -> str:
     """Return why the limit of a candidate is not written."""
     if one.share > one.most_share:
         rows = "the second half of the attack-free rows, made on their first half"
@@ -231,7 +231,7 @@ def _why_not(one: Candidate) -> str:
     )
 
 
-def _cost(one: Candidate) -> str:
+def _cost(one: DetectorScore) -> str:
     rate = UNKNOWN if one.alarms_per_day is None else per_day(one.alarms_per_day)
     return f"{one.name} {rate} alarms a day, {share(one.share_of_time, 1)} of the time"
 
@@ -312,14 +312,14 @@ def _three(value: float) -> str:
     return f"{value:.3f}"
 
 
-def _caught(one: Candidate) -> TableCell:
+def _caught(one: DetectorScore) -> TableCell:
     if not one.n_attacks:
         return TableCell(UNKNOWN, values=(None,))
     text = f"{len(one.caught)} of {one.n_attacks} ({one.caught_by_chance:.1f})"
     return TableCell(text, values=(len(one.caught),))
 
 
-CANDIDATES: Columns[Candidate] = (
+CANDIDATES: Columns[DetectorScore] = (
     Column("name", "detector and score", lambda c: c.name, term="score-largest"),
     Column(
         "alarms_per_day",
@@ -391,10 +391,10 @@ class SeenOf:
 
 
 def seen_by(
-    found: ImprovementRecord, key: Callable[[Falsification], str]
+    found: ImprovementRecord, key: Callable[[SeenFalsification], str]
 ) -> list[SeenOf]:
     """Return how many each candidate sees, for each value of a key."""
-    groups: dict[str, list[Falsification]] = {}
+    groups: dict[str, list[SeenFalsification]] = {}
     for one in found.falsifications:
         groups.setdefault(key(one), []).append(one)
     return [
@@ -403,7 +403,9 @@ def seen_by(
     ]
 
 
-def _counts(ones: Sequence[Falsification], n_candidates: int) -> tuple[int | None, ...]:
+def _counts(
+    ones: Sequence[SeenFalsification], n_candidates: int
+) -> tuple[int | None, ...]:
     return tuple(
         None
         if any(one.seen[k] is None for one in ones)
@@ -412,11 +414,11 @@ def _counts(ones: Sequence[Falsification], n_candidates: int) -> tuple[int | Non
     )
 
 
-def _kind(one: Falsification) -> str:
+def _kind(one: SeenFalsification) -> str:
     return "another state" if one.kind == "actuator" else one.kind
 
 
-def _size(one: Falsification) -> str:
+def _size(one: SeenFalsification) -> str:
     if one.size is None:
         return "without size"
     return f"{one.kind} of {abs(one.size):g} spread{'s' if abs(one.size) > 1 else ''}"
@@ -463,13 +465,13 @@ def tables(found: ImprovementRecord) -> list[RecordTable[Any]]:
     return [table.as_labelled(found.labels) for table in made if table.records]
 
 
-def falsification_columns(found: ImprovementRecord) -> Columns[Falsification]:
+def falsification_columns(found: ImprovementRecord) -> Columns[SeenFalsification]:
     """Return the columns of ``falsifications.csv``."""
 
-    def seen(k: int) -> Callable[[Falsification], TableCell]:
+    def seen(k: int) -> Callable[[SeenFalsification], TableCell]:
         return lambda one: TableCell(values=(one.seen[k],))
 
-    def value(key: str) -> Callable[[Falsification], TableCell]:
+    def value(key: str) -> Callable[[SeenFalsification], TableCell]:
         return lambda one: TableCell(values=(getattr(one, key),))
 
     keys = ("copy", "start", "stop", "tag", "kind", "size", "minutes")
