@@ -127,6 +127,13 @@ class Improvement(Shown):
         The rule of `pair`; None without telemetry, or if no limit holds.
     pair : Detector, optional
         The detector `pair`, fitted; None without telemetry.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> rows = rng.normal(size=(2000, 3)), rng.normal(size=(40_000, 3))
+    >>> improve(ResidualStream(*rows, step_s=10.0, name="mine"))
+    Improvement of 'mine': take 'mine with largest'
     """
 
     record: ImprovementRecord
