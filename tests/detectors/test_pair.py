@@ -16,7 +16,7 @@ from sightline.detectors.baselines import (
     NearAndFar,
     VectorAutoregression,
     joined_moments,
-    lagged_moments,
+    moments_between,
 )
 from sightline.detectors.conformance import check_detector
 from sightline.errors import StreamError
@@ -171,8 +171,8 @@ def test_moments_by_distance_are_those_of_joined_rows():
     )
     now, past = (0, 1, 2, 3), (61, 62, 63)
     joined = joined_moments(values, rows, (*now, *past))
-    near = lagged_moments(values, rows, now, now)
-    far = lagged_moments(values, rows, past, (*past, 0))
+    near = moments_between(values, rows, now, now)
+    far = moments_between(values, rows, past, (*past, 0))
     np.testing.assert_allclose(near, joined[:16, :16], atol=1e-12)
     np.testing.assert_allclose(far[:, :12], joined[16:, 16:], atol=1e-12)
     np.testing.assert_allclose(far[:, 12:], joined[16:, :4], atol=1e-12)

@@ -800,7 +800,7 @@ class NearAndFar(Baseline):
         )
         now, past = range(LAGS + 1), range(self.gap + 1, self.gap + LAGS + 1)
         standard = ((values - self.mean) / self.deviation)[:, self.moving]
-        q, moments_of = len(self.moving), partial(lagged_moments, standard, trained)
+        q, moments_of = len(self.moving), partial(moments_between, standard, trained)
         near = moments_of(now, now) + NEAR_RIDGE * np.eye(q * len(now))
         damped = moments_of(past, past) + FAR_RIDGE * np.eye(q * LAGS)
         inverse = np.linalg.inv(near)[:, :q]
@@ -839,7 +839,7 @@ class NearAndFar(Baseline):
         return (f"The far forecast reads nothing of the last {rows}.",)
 
 
-def lagged_moments(
+def moments_between(
     values: Floats, rows: Ints, first: Sequence[int], second: Sequence[int]
 ) -> Floats:
     """Return the second moments of rows so many rows before with others before.
