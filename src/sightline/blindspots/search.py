@@ -768,7 +768,7 @@ def find_blind_spots(
 
 
 def blindness_of_rules(
-    stream: ResidualStream, made: Commissioning
+    stream: ResidualStream, made: Commissioning, progress: Progress = silent
 ) -> dict[str, float | None]:
     """Return how blind each rule of a commissioning is, in residual space.
 
@@ -782,6 +782,8 @@ def blindness_of_rules(
         The stream that the rules were made on.
     made : Commissioning
         The rules.
+    progress : callable, optional
+        Called with a `Step`.
 
     Raises
     ------
@@ -794,7 +796,9 @@ def blindness_of_rules(
     )
     budget = made.facts.accepted
     arena = SpotArena.of_stream(stream, made, budget, settings)
-    return {one.name: one.blindness for one in arena.sights(arena.search())}
+    return {
+        one.name: one.blindness for one in arena.sights(arena.search(progress=progress))
+    }
 
 
 def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:

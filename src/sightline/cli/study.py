@@ -26,7 +26,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import StreamError
-from sightline.progress import Step, StepKind
+from sightline.progress import CLOCK, Step, StepKind
 from sightline.show.terminal import rendered
 from sightline.text import duration, share
 
@@ -141,7 +141,7 @@ def run_command(
         )
     from sightline.evaluation.result import protocol_named
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
@@ -270,7 +270,7 @@ def study_command(
     from sightline.evaluation.result import protocol_named
     from sightline.study.plan import read_plan
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         roots = {}
         for option in root or []:
             label, equals, path = option.partition("=")
@@ -321,7 +321,7 @@ def demo_command(
     from sightline.detectors import list_detectors
     from sightline.study.plan import read_plan
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
             plan = read_plan(path)
@@ -492,6 +492,7 @@ class StudyScreen:
         if step.kind is StepKind.NOTICE:
             self._console.print(Text(step.detail), soft_wrap=True)
             return
+        CLOCK.at([step.kind])
         self._line = step.text
         if step.total:
             self._line += f" {share(step.done / step.total)}"
@@ -509,6 +510,7 @@ class StudyScreen:
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""
         self._board, self._line = board, ""
+        CLOCK.at([s.step.kind for s in board.statuses.values() if s.is_running])
         if self._console.is_terminal:
             return
         # In a log file, one line for each cell that has ended since the last call.
