@@ -741,7 +741,9 @@ def find_blind_spots(
         learned = rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
     make: Maker | None = None
     if rules is None and train is not None:
-        stream = export_stream(detector, train, recording, rule=NO_RULE)
+        stream = export_stream(
+            detector, train, recording, rule=NO_RULE, telemetry=False
+        )
     elif rules is None:
         # The first 35% of the recording are the normal reference.
         rows = export_rows(detector, recording)
