@@ -99,7 +99,7 @@ _MOST_PARTS = 5
 
 
 @dataclass
-class Clock:
+class TimeSpent:
     """Where the time of a command goes.
 
     Parameters
@@ -132,7 +132,7 @@ class Clock:
 
         Examples
         --------
-        >>> Clock({"Training": 90.0, "Reading": 30.0, "Writing": 0.5}).line
+        >>> TimeSpent({"Training": 90.0, "Reading": 30.0, "Writing": 0.5}).line
         'Took 2.0 min: training 75%, reading 25%.'
         """
         total = sum(self.seconds.values())
@@ -149,7 +149,7 @@ class Clock:
 
 
 # Of the command that runs; `progress_bar` and the screen of a study tell it.
-CLOCK = Clock()
+TIME_SPENT = TimeSpent()
 
 
 @contextmanager
@@ -198,7 +198,7 @@ def progress_bar(called: str) -> Iterator[Progress]:
             if step.kind is StepKind.NOTICE:
                 screen.print(step.detail, soft_wrap=True)
                 return
-            CLOCK.at([step.kind])
+            TIME_SPENT.at([step.kind])
             if step.kind is not last.kind or step.done < last.done:
                 # The time left is that of this work alone.
                 bar.reset(task, total=step.total or None, completed=step.done)
@@ -211,4 +211,4 @@ def progress_bar(called: str) -> Iterator[Progress]:
             )
 
         yield advance
-    CLOCK.at()
+    TIME_SPENT.at()

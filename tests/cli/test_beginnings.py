@@ -4,7 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sightline.cli.app import app, beginnings
-from sightline.progress import Clock
+from sightline.progress import TimeSpent
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_folder_that_cannot_be_listed_offers_the_usual(tmp_path):
 def test_the_time_of_kinds_that_go_on_together_is_shared(monkeypatch):
     now = iter([0.0, 5.0, 25.0, 30.0])
     monkeypatch.setattr("sightline.progress.monotonic", lambda: next(now))
-    clock = Clock(_since=0.0)
+    clock = TimeSpent(_since=0.0)
     clock.begin()
     clock.at(["Reading"])
     clock.at(["Training", "Scoring"])
@@ -58,4 +58,4 @@ def test_the_time_of_kinds_that_go_on_together_is_shared(monkeypatch):
     assert clock.line == (
         "Took 30 s: reading 67%, the rest 17%, training 8%, scoring 8%."
     )
-    assert Clock({"Reading": 1.0}).line == ""
+    assert TimeSpent({"Reading": 1.0}).line == ""

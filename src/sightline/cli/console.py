@@ -12,7 +12,7 @@ from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
 from sightline.files import sole_writer
-from sightline.progress import CLOCK
+from sightline.progress import TIME_SPENT
 from sightline.terminal import Terminal
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
@@ -84,16 +84,16 @@ def door(
     from sightline.parallel import return_freed_arrays
 
     return_freed_arrays()
-    CLOCK.begin()
+    TIME_SPENT.begin()
     try:
         with ExitStack() as held:
             for path in writes:
                 if path is not None:
                     held.enter_context(sole_writer(path))
             yield
-        CLOCK.at()
-        if timed and CLOCK.line:
-            console(stderr=True).print(CLOCK.line, style="dim", soft_wrap=True)
+        TIME_SPENT.at()
+        if timed and TIME_SPENT.line:
+            console(stderr=True).print(TIME_SPENT.line, style="dim", soft_wrap=True)
     except SightlineError as error:
         if debug:
             raise

@@ -27,7 +27,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import StreamError
-from sightline.progress import CLOCK, Step, StepKind
+from sightline.progress import TIME_SPENT, Step, StepKind
 from sightline.show.terminal import rendered
 from sightline.text import duration, share
 
@@ -499,7 +499,7 @@ class StudyScreen:
         if step.kind is StepKind.NOTICE:
             self._console.print(Text(step.detail), soft_wrap=True)
             return
-        CLOCK.at([step.kind])
+        TIME_SPENT.at([step.kind])
         self._line = step.text
         if step.total:
             self._line += f" {share(step.done / step.total)}"
@@ -517,7 +517,7 @@ class StudyScreen:
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""
         self._board, self._line = board, ""
-        CLOCK.at([s.step.kind for s in board.statuses.values() if s.is_running])
+        TIME_SPENT.at([s.step.kind for s in board.statuses.values() if s.is_running])
         if self._console.is_terminal:
             return
         # In a log file, one line for each cell that has ended since the last call.
