@@ -30,7 +30,7 @@ from sightline.testbeds.network.plant import (
     When,
     read_network,
 )
-from sightline.testbeds.network.process import NetworkBalance, nominal_day, warmed_up
+from sightline.testbeds.network.process import nominal_day, warmed_up
 from sightline.testbeds.twin.folder_writer import write_simulation
 from sightline.testbeds.twin.scenario import (
     DAY_S,
@@ -211,7 +211,6 @@ def planned_scenario(network: Network, usual: Rows, days: float) -> Scenario:
 __all__ = [
     "Action",
     "AttackTruth",
-    "NetworkBalance",
     "NetworkSimulation",
     "PlannedAttack",
     "Scenario",

@@ -24,30 +24,6 @@ OWN_SPREAD, OWN_MEMORY_S = 0.10, 3_600.0
 WARM_UP_DAYS = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class NetworkBalance:
-    """The water account of a network, in m3.
-
-    Parameters
-    ----------
-    supplied_m3, delivered_m3 : float
-        Water from reservoirs, and water to consumers.
-    first_m3, last_m3 : float
-        Volume of all tanks at the beginning and at the end.
-    """
-
-    supplied_m3: float
-    delivered_m3: float
-    first_m3: float
-    last_m3: float
-
-    @property
-    def error_m3(self) -> float:
-        """What is missing in the account: 0 apart from the accuracy of EPANET."""
-        change = self.last_m3 - self.first_m3
-        return self.supplied_m3 - self.delivered_m3 - change
-
-
 @dataclass(kw_only=True, eq=False)
 class NetworkState:
     """Everything that a step depends on.
@@ -110,7 +86,6 @@ class NetworkPlant(TwinPlant):
     seed: int | None
     state: NetworkState
     _noise: NoiseSource = field(init=False)
-    _opened: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     def __post_init__(self) -> None:
         """Open the source of random numbers: demand first, then sensors."""
@@ -129,7 +104,6 @@ class NetworkPlant(TwinPlant):
             instruments=self.instruments,
             seed=self.seed,
             state=self.state.copy(),
-            _opened=self._opened,
         )
 
     def fill(self, to_fill: Filling) -> None:
@@ -227,20 +201,6 @@ class NetworkPlant(TwinPlant):
         spread = SHARED_SPREAD * state.demand[0] + OWN_SPREAD * state.demand[1:]
         factor = np.exp(spread - 0.5 * (SHARED_SPREAD**2 + OWN_SPREAD**2))
         return np.asarray(network.demands[row] * factor)
-
-    def open_account(self) -> None:
-        """Start a new water account."""
-        self._opened = (self.state.volume, self.state.supplied, self.state.delivered)
-
-    def close_account(self) -> NetworkBalance:
-        """Return the water account since `open_account`."""
-        first, supplied, delivered = self._opened
-        return NetworkBalance(
-            supplied_m3=self.state.supplied - supplied,
-            delivered_m3=self.state.delivered - delivered,
-            first_m3=first,
-            last_m3=self.state.volume,
-        )
 
 
 def warmed_up(
