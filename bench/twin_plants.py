@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.testbeds import network, tep
 from sightline.testbeds.network import opened_network
-from sightline.testbeds.network.process import warmed_up as warm_network
+from sightline.testbeds.network import warmed_up as warm_network
 from sightline.testbeds.tep import warmed_up as warm_process
 
 

@@ -21,12 +21,12 @@ from sightline.testbeds.network import (  # noqa: E402
     PlannedAttack,
     Scenario,
     default_scenario,
+    nominal_day,
     read_scenario,
     simulate,
     write_simulation,
 )
 from sightline.testbeds.network.plant import STEP_S, read_network  # noqa: E402
-from sightline.testbeds.network.process import nominal_day  # noqa: E402
 
 C_TOWN = Path(__file__).parents[4] / "shared" / "data" / "networks" / "CTOWN.INP"
 START, LENGTH = 36_000, 14_400
