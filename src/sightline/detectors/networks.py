@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from sightline.detectors.settings import TrainedSettings
 from sightline.errors import StreamError, TrainingError
 from sightline.parallel import map_threads, threads
 from sightline.progress import Progress, Step, StepKind
+
+if TYPE_CHECKING:
+    from sightline.detectors.trained import TrainedDetector
 
 N = TypeVar("N", bound=nn.Module)
 _LEVELS = 2**16
@@ -281,19 +284,6 @@ _CHUNKS_A_CALL = 8
 CHECKPOINT = "training checkpoint"
 
 
-class Objective(Protocol):
-    """What is minimised; windows come as (batch, channels, rows)."""
-
-    # A last batch of fewer windows is left out.
-    least_batch: int
-
-    def loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
-        """Return the training loss of a batch; epochs count from 1."""
-
-    def validation_loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
-        """Return the loss of a held-out batch."""
-
-
 @dataclass
 class History:
     """Course of a training.
@@ -375,7 +365,7 @@ class Training:
         All windows of train.
     trained, held_out : array of int
         Windows to train on, and to judge by.
-    objective : Objective
+    objective : TrainedDetector
         The losses.
     settings : TrainedSettings
         Of the loop.
@@ -393,7 +383,7 @@ class Training:
     windows: RowWindows
     trained: Ints
     held_out: Ints
-    objective: Objective
+    objective: "TrainedDetector"
     settings: TrainedSettings
     title: str
     progress: Progress
@@ -402,7 +392,16 @@ class Training:
 
     def __post_init__(self) -> None:
         """Make the optimiser, and put the windows where the network is."""
-        self.optimizer = _optimizer(self.network, self.settings)
+        settings = self.settings
+        kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
+        self.optimizer: torch.optim.Optimizer = kind(
+            [p for p in self.network.parameters() if p.requires_grad],
+            lr=settings.learning_rate,
+            eps=settings.adam_eps,
+            betas=settings.betas,
+            weight_decay=settings.weight_decay,
+            fused=True,
+        )
         device = next(self.network.parameters()).device
         self.data = WindowTensor(self.windows, device)
 
@@ -462,7 +461,8 @@ class Training:
         settings, network = self.settings, self.network
         epoch = self.history.epochs + 1
         seed_torch(settings.seed, epoch)
-        for group in self.optimizer.param_groups:
+        groups = self.optimizer.param_groups
+        for group in groups:
             group["lr"] = settings.learning_rate_in(epoch)
         shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
         network.train()
@@ -483,7 +483,11 @@ class Training:
                     "train (`clip` keeps scaled values within bounds)."
                 )
             if settings.keras_adam:
-                _as_keras(self.optimizer, settings, (epoch - 1) * len(batches) + k + 1)
+                # Keras adds epsilon before the correction of the second moment.
+                step = (epoch - 1) * len(batches) + k + 1
+                correction = (1 - settings.betas[1] ** step) ** 0.5
+                for group in groups:
+                    group["eps"] = settings.adam_eps / correction
             self.optimizer.step()
             if k % _REPORT_EVERY == 0:
                 self._report(epoch, k, len(batches), losses[-1])
@@ -572,28 +576,6 @@ class Training:
             self.optimizer.load_state_dict(
                 self.optimizer.state_dict() | {"state": state}
             )
-
-
-def _as_keras(
-    optimizer: torch.optim.Optimizer, settings: TrainedSettings, step: int
-) -> None:
-    """Make torch's Adam add its epsilon where Keras' does."""
-    correction = (1 - settings.betas[1] ** step) ** 0.5
-    for group in optimizer.param_groups:
-        group["eps"] = settings.adam_eps / correction
-
-
-def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Optimizer:
-    """Return Adam, or AdamW, for the parameters that have a gradient."""
-    kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
-    return kind(
-        [p for p in network.parameters() if p.requires_grad],
-        lr=settings.learning_rate,
-        eps=settings.adam_eps,
-        betas=settings.betas,
-        weight_decay=settings.weight_decay,
-        fused=True,
-    )
 
 
 # ------------------------------------------------------------------------- residuals
