@@ -392,16 +392,7 @@ class Training:
 
     def __post_init__(self) -> None:
         """Make the optimiser, and put the windows where the network is."""
-        settings = self.settings
-        kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
-        self.optimizer: torch.optim.Optimizer = kind(
-            [p for p in self.network.parameters() if p.requires_grad],
-            lr=settings.learning_rate,
-            eps=settings.adam_eps,
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            fused=True,
-        )
+        self.optimizer = _optimizer(self.network, self.settings)
         device = next(self.network.parameters()).device
         self.data = WindowTensor(self.windows, device)
 
@@ -461,8 +452,7 @@ class Training:
         settings, network = self.settings, self.network
         epoch = self.history.epochs + 1
         seed_torch(settings.seed, epoch)
-        groups = self.optimizer.param_groups
-        for group in groups:
+        for group in self.optimizer.param_groups:
             group["lr"] = settings.learning_rate_in(epoch)
         shuffled = order[torch.randperm(len(order))] if settings.shuffle else order
         network.train()
@@ -483,11 +473,7 @@ class Training:
                     "train (`clip` keeps scaled values within bounds)."
                 )
             if settings.keras_adam:
-                # Keras adds epsilon before the correction of the second moment.
-                step = (epoch - 1) * len(batches) + k + 1
-                correction = (1 - settings.betas[1] ** step) ** 0.5
-                for group in groups:
-                    group["eps"] = settings.adam_eps / correction
+                _as_keras(self.optimizer, settings, (epoch - 1) * len(batches) + k + 1)
             self.optimizer.step()
             if k % _REPORT_EVERY == 0:
                 self._report(epoch, k, len(batches), losses[-1])
@@ -576,6 +562,28 @@ class Training:
             self.optimizer.load_state_dict(
                 self.optimizer.state_dict() | {"state": state}
             )
+
+
+def _as_keras(
+    optimizer: torch.optim.Optimizer, settings: TrainedSettings, step: int
+) -> None:
+    """Make torch's Adam add its epsilon where Keras' does."""
+    correction = (1 - settings.betas[1] ** step) ** 0.5
+    for group in optimizer.param_groups:
+        group["eps"] = settings.adam_eps / correction
+
+
+def _optimizer(network: nn.Module, settings: TrainedSettings) -> torch.optim.Optimizer:
+    """Return Adam, or AdamW, for the parameters that have a gradient."""
+    kind = torch.optim.AdamW if settings.decoupled_decay else torch.optim.Adam
+    return kind(
+        [p for p in network.parameters() if p.requires_grad],
+        lr=settings.learning_rate,
+        eps=settings.adam_eps,
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+        fused=True,
+    )
 
 
 # ------------------------------------------------------------------------- residuals
