@@ -1,4 +1,4 @@
-"""Checks of input arrays, and the array types of this package.
+"""Checks of input arrays, arrays of files that are not trusted, and array types.
 
 Public functions check their input once with these functions; private functions trust
 it. A `check_x` function returns the cleaned input or raises `StreamError`, whose

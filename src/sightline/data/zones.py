@@ -2,7 +2,8 @@
 
 A zone is an IANA name such as ``"Europe/Berlin"``, ``"UTC"``, or None for the plant's
 own clock, whose zone is not known: its seconds are shown as they are. Seconds never
-change; a zone only says how they are shown.
+change; a zone only says how they are shown. Clocks also go back, jump ahead, and give
+two rows one stamp: `in_time_order` and `is_ahead` find such rows.
 """
 
 from dataclasses import dataclass

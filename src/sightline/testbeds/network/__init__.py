@@ -3,12 +3,8 @@
 `simulate` runs any EPANET file; `write_simulation` writes a run to disk.
 docs/network.md describes control, noise, attacks, and what is published and what is
 ours. It needs the extra ``water``.
-
-================  ===================================================================
-`plant`           a network read from a file: tags, instruments, controls, demands;
-                  one step by EPANET's toolkit
-`process`         one row of everything, and runs of many
-================  ===================================================================
+`plant` reads a network from a file (tags, instruments, controls,
+demands) and takes one step by EPANET's toolkit.
 
 Attacks for any network are twelve templates, each on one target after another. They
 depend on the network alone, not on the seed. One begins every 30 hours, so that they

@@ -87,7 +87,6 @@ PUMP_COLUMNS = np.array([COLUMN[name] for name in ACTUATORS if name not in VALVE
 # Tanks. P6 has no level tag, as in SWaT: only its effects are recorded.
 T101, T301, T401, T601, T602 = np.arange(5)
 N_TANKS = 5
-TANK_NAMES = ("T101", "T301", "T401", "T601", "T602")
 AREA_M2 = np.array([1.5, 1.5, 1.5, 2.0, 0.6])
 HEIGHT_MM = 1300.0
 
