@@ -145,14 +145,15 @@ def delays_of(kind: Kind, limit: float, n_rows: int, seed: int) -> dict[str, lis
     stream = stream_of(kind, n_rows, seed)
     per_day = 86_400 / RUN_LENGTH
     made = commission(stream, budget=Budget(per_day=per_day, share=0.5))
-    test = score(stream).test
+    scored = score(stream)
+    test = scored.test
     split = made.facts.split
     alarms = {
         name: episodes.caught_at + split for name, episodes in made.alarms.items()
     }
     steps = true_ratio(kind).increments(next(stream.test.chunks()))
     delays = defaultdict(list)
-    found = ceilings(stream.test, test, made)
+    found = ceilings(scored, made)
     for attack, ceiling in zip(test.segments, found, strict=True):
         first, stop = attack.start, attack.stop
         if first < split:

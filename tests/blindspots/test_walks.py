@@ -485,3 +485,29 @@ def test_the_chosen_rule_is_the_one_that_commissioning_chose():
         detector, test, made, train=train, shapes=["step"], durations_s=[60.0]
     )
     assert found.chosen == "z"
+
+
+def test_the_rule_that_one_has_is_judged_with_its_detector(plant, tmp_path):
+    study, rule = tmp_path / "study", tmp_path / "rule"
+    runner = CliRunner()
+    made = runner.invoke(
+        app, ["run", str(plant), "--detectors", "pca", "--out", str(study)]
+    )
+    assert made.exit_code == 0, made.output
+    (stream,) = (study / "streams").glob("*.npz")
+    chosen = ["--budget", "6/day,1%", "--choose", "z", "--out", str(rule)]
+    made = runner.invoke(app, ["commission", str(stream), *chosen])
+    assert made.exit_code == 0, made.output
+    quick = ["--shapes", "step", "--durations", "15min"]
+    seen = {}
+    for place in (plant, study):
+        out = tmp_path / f"of-{place.name}"
+        result = run(place, "--rule", rule / "rule.json", "--out", out, *quick)
+        assert result.exit_code == 0, result.output
+        (spots,) = [one.blind_spots for one in read_results([out]) if one.blind_spots]
+        assert [one.name for one in spots.rules] == ["z"]
+        seen[place.name] = {(s.tag, s.sign): s.half.size for s in spots.spots}
+    assert len({str(one) for one in seen.values()}) == 1
+    both = run(plant, "--rule", rule, "--budget", "6/day", "--out", tmp_path / "c")
+    assert both.exit_code == 2
+    assert "brings its own budget" in both.output

@@ -15,10 +15,10 @@ from sightline.comparison.paired import (
     critical_distance,
     holm,
     joined_groups,
-    ranks_of,
 )
 from sightline.errors import SightlineError
 from sightline.figures import FIGURES
+from sightline.metrics.ranking import mean_ranks
 from sightline.storage import Result
 
 HISTORIC = Path(__file__).parents[1] / "historic_results"
@@ -432,7 +432,7 @@ def test_the_interval_covers_the_truth_and_is_not_much_too_long(n):
 def test_ranks_are_told_apart_by_more_than_the_range_that_chance_gives():
     rng = np.random.default_rng(0)
     values = np.vstack([rng.random((3, 20)), 2 + rng.random(20)])
-    ranks = ranks_of(values)
+    ranks = mean_ranks(-values.T).T
     distance = critical_distance(ranks, 0)
     # Nemenyi's distance for four groups and 20 blocks is 2.569 sqrt(4 * 5 / 120).
     assert distance == pytest.approx(2.569 * np.sqrt(20 / 120), rel=0.12)

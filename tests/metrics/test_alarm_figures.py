@@ -13,7 +13,6 @@ from sightline.metrics.alarm_figures import (
     attack_intervals,
     chosen_figures,
     measure_figures,
-    shuffled_episodes,
 )
 from sightline.metrics.chance import FLOOR_SHARE, N_SHIFTS, floor_of
 from sightline.metrics.intervals import count_interval
@@ -119,25 +118,6 @@ def test_a_figure_that_every_shift_reaches_is_not_above_its_floor():
             continue
         assert figure.floor.p == 1.0
         assert not figure.floor.above_floor
-
-
-def test_shuffled_episodes_are_the_same_episodes():
-    labels, alarms, _ = record(share=0.3)
-    labels[200:210] = -1
-    runs = AlarmRuns.of(labels, alarms)
-    before = np.sort(np.subtract(*runs.on_counted_rows[::-1]))
-    for seed in range(20):
-        moved = shuffled_episodes(runs, np.random.default_rng(seed))
-        after = np.sort(np.subtract(*moved.on_counted_rows[::-1]))
-        assert after.tolist() == before.tolist()
-        assert not any(
-            (labels[a:b] == -1).any()
-            for a, b in zip(moved.starts, moved.stops, strict=True)
-        )
-    floors = measure_figures(runs, ["event_recall"], floor="episodes")
-    assert 0 < floors["event_recall"].floor.value <= 1
-    with pytest.raises(StreamError, match="one of shift, episodes; got 'rows'"):
-        measure_figures(runs, ["event_recall"], floor="rows")
 
 
 def test_event_recall_has_the_exact_interval_of_a_count():

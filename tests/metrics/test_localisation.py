@@ -10,7 +10,8 @@ from sightline.data.row_tables import ArrayRows
 from sightline.evaluation import localisation
 from sightline.evaluation.localisation import Method, Moment, localise
 from sightline.metrics.intervals import count_interval
-from sightline.metrics.localisation import measure_localisation, ranks_of
+from sightline.metrics.localisation import measure_localisation
+from sightline.metrics.ranking import mean_ranks
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -97,10 +98,10 @@ def test_long_attacks_are_read_some_at_a_time(monkeypatch):
 def test_ranks_are_one_to_p_whatever_the_order_of_channels(seed, n, p):
     rng = np.random.default_rng(seed)
     strength = rng.integers(0, 4, (n, p)).astype(float)
-    ranks = ranks_of(strength)
+    ranks = mean_ranks(strength)
     assert ranks.sum(axis=1) == pytest.approx(p * (p + 1) / 2)
     order = rng.permutation(p)
-    assert np.array_equal(ranks_of(strength[:, order]), ranks[:, order])
+    assert np.array_equal(mean_ranks(strength[:, order]), ranks[:, order])
 
 
 def test_hits_have_the_exact_interval_of_a_count():

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from report.plant import CHANNELS, evaluations
-from report.test_data import changed
+from report.test_data import changed, in_use
 
 from sightline.evaluation.localisation import Moment
 from sightline.figures import FIGURES
@@ -16,7 +16,6 @@ from sightline.paper import tables
 from sightline.paper.study import PaperStudy
 from sightline.report.attacks import localisation_of
 from sightline.report.entries import entries_of
-from sightline.report.overview import localised
 from sightline.report.page import render
 from sightline.report.redaction import redacted
 from sightline.show.comparison import published_tables
@@ -95,9 +94,9 @@ def test_the_page_has_every_measured_figure_with_its_definition(entries):
 
 
 def test_the_first_three_at_a_glance(entries):
-    evaluation = next(e.evaluation for e in entries if e.evaluation.floor)
-    found = evaluation.localisation.figures["conditional"]["first_alarm"]
-    cell = localised(evaluation)
+    entry = next(e for e in entries if e.evaluation.floor)
+    found = entry.evaluation.localisation.figures["conditional"]["first_alarm"]
+    cell = in_use(entry)[-1]["named"]
     assert (
         cell.text
         == f"{round(found.hit_3.value * found.n_attacks)} of {found.n_attacks}"

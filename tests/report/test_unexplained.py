@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from sightline import ResidualStream, evaluate, write_report
-from sightline.report.alarms import HEIGHT, WIDTH, episodes_table
+from sightline.report.alarms import episodes_table
 from sightline.report.attacks import attack_details
+from sightline.report.charts import SCORE_HEIGHT as HEIGHT
+from sightline.report.charts import SCORE_WIDTH as WIDTH
 from sightline.report.entries import entries_of
 from sightline.storage import Result
 

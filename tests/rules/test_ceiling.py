@@ -45,7 +45,7 @@ def attacked(seed=5, p=4, n=40_000, scale=1.0, order=slice(None)):
 
 def ceilings_of(stream, budget="6/day,1%"):
     made = commission(stream, budget=budget)
-    return ceilings(stream.test, score(stream).test, made)
+    return ceilings(score(stream), made)
 
 
 @given(seed=strategies.seeds, p=st.integers(1, 6), n_rows=st.integers(2, 40))

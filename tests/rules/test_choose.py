@@ -20,6 +20,7 @@ from sightline.metrics.alarm_load import AlarmLoad, AttackAlarms
 from sightline.rules.choose import (
     IN_USE,
     advice,
+    after_later_rows,
     chance_kept,
     choose_rule,
     choose_set,
@@ -146,7 +147,8 @@ def test_an_alarm_more_or_less_changes_little():
             AlarmLoad(
                 alarms=n, days=54.0, alarms_per_day=n / 54.0, share_of_time=0.005
             ),
-            np.full(54, 0.005),
+            np.full(54, 5),
+            np.full(54, 1000),
             Budget(),
         )
         for n in (324, 330)
@@ -268,10 +270,53 @@ def test_no_label_and_no_later_row_changes_the_decision():
     other = calm.replace(test=rows, labels=labels)
     choices = [commission(one).facts.choice for one in (calm, other)]
     assert choices[0].lines == choices[1].lines
-    assert choices[0].rule == choices[1].rule
-    # Later rows may only speak against it.
-    assert choices[1].outcome is ChoiceOutcome.CONDITIONS
-    assert choices[1].sentence.startswith(choices[0].sentence)
+    # Later rows may only rule it out: here every rule.
+    assert choices[0].outcome.has_rule
+    assert choices[1].outcome is ChoiceOutcome.NO_RULE
+    assert choices[1].sentence.startswith("No rule yet: on judged rows")
+
+
+def outcomes(**shares):
+    """Rules by name, each in alarm for a share of later days."""
+    return [outcome(name, (), 0.9, part) for name, part in shares.items()]
+
+
+def test_a_rule_over_twice_the_budget_on_judged_rows_is_never_advised():
+    lines = line("energy", sight=0.3), line("z")
+    choice = decision(*lines)
+    assert choice.rule == "z"
+    for z, energy, rule, outcome in (
+        (0.02, 0.9, "z", ChoiceOutcome.TAKE),
+        (0.021, 0.02, "energy", ChoiceOutcome.TAKE),
+        (0.021, 0.021, "z", ChoiceOutcome.NO_RULE),
+    ):
+        found = after_later_rows(choice, outcomes(energy=energy, z=z), Budget())
+        assert (found.rule, found.outcome) == (rule, outcome)
+        assert (found == choice) == (rule == "z" and outcome.has_rule)
+    # Nor is `energy` in its place, where nobody may take it.
+    for other in (line("energy", sight=0.0), line("energy", swing=9.0)):
+        choice = decision(other, line("z"))
+        found = after_later_rows(choice, outcomes(energy=0.0, z=0.1), Budget())
+        assert found.outcome is ChoiceOutcome.NO_RULE
+
+
+def after_incidents(n_rows):
+    """Two tags; after late incidents before the split one stays off for some rows."""
+    rng = np.random.default_rng(4)
+    rows, labels = rng.normal(size=(60_000, 2)), np.zeros(60_000, int)
+    for start in range(1000, 60_000, 2500):
+        labels[start : start + 60] = 1
+        rows[start : start + 60] += 9.0
+        if 13_000 < start < 21_000:
+            rows[start + 60 : start + 60 + n_rows, 1] += 9.0
+    return ResidualStream(rng.normal(size=(5000, 2)), rows, labels, step_s=10.0)
+
+
+def test_a_rule_that_stands_after_incidents_has_less_chance():
+    """The attack-free rows that set limits hold little of that time."""
+    for n_rows, low, high in ((0, 0.5, 1.0), (600, 0.0, 0.4)):
+        choice = commission(after_incidents(n_rows)).facts.choice
+        assert all(low <= one.chance_kept <= high for one in choice.lines), n_rows
 
 
 def test_a_user_who_chooses_is_obeyed_and_nothing_is_decided():

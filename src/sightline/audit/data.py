@@ -42,6 +42,7 @@ from sightline.data.segments import (
 )
 from sightline.data.standing import stillness_of
 from sightline.data.zones import stamp
+from sightline.metrics.ranking import mean_ranks
 from sightline.progress import Progress, silent
 from sightline.testbeds import open_parts, reader_of
 from sightline.testbeds.base import MOST_NAMES, ParsedPart, Reader, Testbed
@@ -659,8 +660,7 @@ def _local_ranks(values: Floats, width: int) -> Floats:
 
     Equal values have their mean rank.
     """
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - counts / 2)[place] / len(values)
+    ranks = (mean_ranks(values) - 0.5) / len(values)
     so_far = np.append(0.0, np.cumsum(ranks))
     half = max(min(width, len(values) // 4) // 2, 1)
     rows = np.arange(len(values))

@@ -28,12 +28,19 @@ import numpy as np
 from sightline.blindspots.places import (
     LEAST_PLACES,
     Falsifier,
+    LinearStage1,
     PlaceRows,
     quantile_sizes,
 )
-from sightline.blindspots.result import KnowingAttacker, WhatIf
-from sightline.blindspots.rule_view import MemberView, RowChange, RuleView
-from sightline.blindspots.shapes import Site, TrainTag
+from sightline.blindspots.result import (
+    BlindSpot,
+    KnowingAttacker,
+    WhatIf,
+    nearest_duration,
+    weight,
+)
+from sightline.blindspots.rule_view import MemberView, PlaceRule, RowChange, RuleView
+from sightline.blindspots.shapes import SHAPES, Site, TrainTag
 from sightline.blindspots.sizes import Arena
 from sightline.data.arrays import Floats, Ints
 from sightline.errors import StreamError
@@ -43,6 +50,9 @@ from sightline.text import did_you_mean, number, plural
 # Rows may exceed their limit by this share when the search ends.
 SLACK: Final = 1e-4
 _MOST_ROUNDS: Final = 200
+# Places at which the attacker who knows the rule is solved, and for how many tags.
+KNOWING_PLACES: Final = 3
+KNOWING_TAGS: Final = 10
 # The deviation takes at most this many values, each for equally many rows: with 900 of
 # them (15 minutes of seconds) a solution takes some 20 times as long, for 1% more.
 MOST_VALUES: Final = 90
@@ -345,6 +355,63 @@ def knowing_attacker(
 
 
 # --- Attacks of a user's table --------------------------------------------------------
+
+
+def knowing_attackers(
+    arena: Arena,
+    views: Sequence[PlaceRule],
+    tags: Sequence[TrainTag],
+    spots: Sequence[BlindSpot],
+) -> Iterator[KnowingAttacker]:
+    """Yield how far those who know the rule can push the blindest tags.
+
+    Parameters
+    ----------
+    arena : Arena
+        The record; nothing is yielded unless its detector is linear.
+    views : sequence of PlaceRule
+        The rule at the places, one for each duration; nothing is yielded unless its
+        memory is linear and it has no on-delay.
+    tags : sequence of TrainTag
+        The tags.
+    spots : sequence of BlindSpot
+        What the rule sees of them.
+    """
+    stage, grids = arena.stage, arena.timing.grids
+    seconds = [arena.timing.seconds(grid) for grid in grids]
+    usual = nearest_duration(seconds)
+    # Durations ascend, so that the last of these is the longest.
+    whole = [g for g, one in enumerate(grids) if one.rows <= one.judged]
+    view = views[seconds.index(usual)]
+    if not isinstance(stage, LinearStage1) or seconds.index(usual) not in whole:
+        return
+    if not isinstance(view, RuleView) or not view.is_linear or view.rule.delays.on > 1:
+        return
+    longest = views[whole[-1]]
+    by_name = {tag.name: tag for tag in tags}
+    mine = [
+        s
+        for s in spots
+        if (s.shape, s.duration_s) == ("step", usual) and s.tag in by_name
+    ]
+    worst = {s.tag: s for s in sorted(mine, key=weight)}
+    # Places whose twin raises no alarm.
+    is_clear = view.is_usable[:, view.grid.is_judged].all(axis=1)
+    clear = np.flatnonzero(is_clear)[:KNOWING_PLACES].tolist()
+    for spot in sorted(worst.values(), key=lambda s: -weight(s))[:KNOWING_TAGS]:
+        tag = by_name[spot.tag]
+        found = knowing_attacker(
+            view,
+            stage.taps[tag.column],
+            tag,
+            clear,
+            step_s=arena.timing.step_s,
+            most=SHAPES["step"].largest(tag),
+            injected=None if spot.half is None else spot.half.size,
+            longest=longest if isinstance(longest, RuleView) else None,
+        )
+        if found is not None:
+            yield found
 
 
 class TagAction(StrEnum):

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from sightline.blindspots.attackers import Falsification, TagAction, WhatIfAttack
-from sightline.blindspots.result import BlindSpot, BlindSpots
+from sightline.blindspots.result import BlindSpot, BlindSpots, together_row
 from sightline.blindspots.shapes import OwnShape, Shape
 from sightline.errors import FileError, StreamError
 from sightline.evaluation.result import plain
@@ -47,7 +47,7 @@ def write_blind_spots(found: BlindSpots, folder: str | Path) -> Path:
         As `find_blind_spots` gives them.
     folder : path
         Gets ``blindspots.json``, ``blindspots.csv`` and, as far as there are any,
-        ``tradeoff.csv``, ``attackers.csv`` and ``what_if.csv``.
+        ``tradeoff.csv``, ``attackers.csv``, ``what_if.csv`` and ``together.csv``.
 
     Returns
     -------
@@ -60,6 +60,7 @@ def write_blind_spots(found: BlindSpots, folder: str | Path) -> Path:
         "tradeoff.csv": [asdict(one) for one in found.trade_off],
         "attackers.csv": [asdict(one) for one in found.attackers],
         "what_if.csv": [asdict(one) for one in found.what_if],
+        "together.csv": [together_row(one) for one in found.together],
     }
     with staged_folder(folder, whole=True) as partial:
         values = json.dumps(plain(found), indent=1, allow_nan=False)
@@ -103,7 +104,7 @@ def read_blind_spots(path: str | Path) -> BlindSpots:
     with damage(f"{path}: holds no blind spots", *_WRONG, advice=advice):
         found = msgspec.json.decode(content, type=BlindSpots)
         _check_spots(found.spots)
-        for name in ("trade_off", "attackers", "what_if"):
+        for name in ("trade_off", "attackers", "what_if", "together"):
             _check(getattr(found, name), name, _ABOVE_0)
     return found
 

@@ -342,6 +342,8 @@ class TelemetryRecord:
         Seconds a measured step.
     is_residual : bool
         Whether `values` are the residuals themselves, because nothing else is known.
+    measured : array of shape (n_steps, n_tags), optional
+        What was measured, where `values` are residuals; nan where it is not known.
     """
 
     values: npt.NDArray[Any]
@@ -351,6 +353,7 @@ class TelemetryRecord:
     sample: Callable[[Floats, TrainTag], Floats]
     step_s: float
     is_residual: bool = False
+    measured: npt.NDArray[Any] | None = None
 
 
 # A tag can be falsified where this share of its range in train is left to go.
@@ -448,10 +451,14 @@ class Falsifier:
     def site(self, tag: TrainTag) -> Site:
         """Return a tag at the places."""
         column = self.telemetry.values[:, tag.column]
+        readings = column[self.index].astype(np.float64)
+        measured = self.telemetry.measured
+        shown = readings if measured is None else measured[self.index, tag.column]
         return Site(
             tag=tag,
             steps=self.steps,
-            readings=column[self.index].astype(np.float64),
+            readings=readings,
+            shown=shown,
             last=column[np.maximum(self.begin - 1, 0)].astype(np.float64),
             column=column,
             index=self.index,
@@ -520,10 +527,15 @@ def room_before_clipping(site: Site, weights: Floats, every: int) -> Floats:
         (site.tag.least, weights < 0),
     ):
         if np.isfinite(limit):
-            left = (limit - site.readings)[is_towards] / weights[is_towards]
-            room[is_towards] = np.maximum(left, 0.0)
+            left = (limit - site.shown)[is_towards] / weights[is_towards]
+            room[is_towards] = np.where(np.isnan(left), np.inf, np.maximum(left, 0.0))
     by_row = room.reshape(len(room), -1, every).min(axis=2)
-    return np.minimum.accumulate(by_row, axis=1)
+    # A ramp may be seen by its slope long before its end, but no further than this can
+    # anything be that an instrument shows.
+    moved = np.abs(weights)
+    left = np.multiply(room, moved, out=np.zeros_like(room), where=moved > 0)
+    most = left.max(axis=1) / np.maximum(moved.max(axis=1), 1e-300)
+    return np.asarray(np.minimum(np.minimum.accumulate(by_row, axis=1), most[:, None]))
 
 
 def has_room(site: Site, sign: int) -> Bools:
@@ -533,8 +545,8 @@ def has_room(site: Site, sign: int) -> Bools:
     go further; `LEAST_ROOM` of its range in train must be left.
     """
     limit = site.tag.most if sign > 0 else site.tag.least
-    left = sign * (limit - site.readings[:, 0])
-    return np.asarray(left >= LEAST_ROOM * site.tag.range)
+    left = sign * (limit - site.shown[:, 0])
+    return np.asarray(~(left < LEAST_ROOM * site.tag.range))
 
 
 @dataclass(frozen=True, eq=False)

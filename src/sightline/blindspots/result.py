@@ -5,20 +5,35 @@ meeting.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Final
 
 import numpy as np
 
 from sightline.showing import Shown
-from sightline.text import duration, number, share
+from sightline.text import duration, names, number, share
 
 # The duration of the figures that stand for many: sentences, blindness, trade-off.
 USUAL_S: Final = 900.0
 # A size counts as no more than this many ranges in the blindness of a rule.
 MOST_IN_MEAN: Final = 10.0
 N_SENTENCES: Final = 10
+# A size with more others is told where it is larger by this factor.
+_WORTH_SAYING: Final = 1.1
+# Shapes without a size: what people read of a tag, and what it can do.
+UNSIZED: Final = {
+    "frozen": "stays where it was",
+    "dead": "shows its lowest reading",
+    "replay": "repeats the window before",
+    "actuator": "shows another state",
+}
+_CAN: Final = {
+    "frozen": "stay at the last reading",
+    "dead": "fall to the lowest reading",
+    "replay": "repeat the window before",
+    "actuator": "show another state",
+}
 
 
 class SpotOutcome(StrEnum):
@@ -208,6 +223,57 @@ class KnowingAttacker:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TogetherSize:
+    """How far one tag can be off while other sensors are falsified with it.
+
+    Parameters
+    ----------
+    tag, rule : str
+        The tag and the rule, of linear detectors.
+    shape : str
+        Name of the shape, the one of which the rule sees least of the tag alone.
+    sign : int
+        1 raised, -1 lowered.
+    duration_s : float
+        How long it lasts.
+    unit : str
+        Unit of the tag.
+    count : int, optional
+        At most so many others; None: any number of sensors.
+    outcome : SpotOutcome
+        Whether it is seen at half of the places.
+    size : float
+        Seen at half of the places; or the largest at which no reading of the tag or of
+        the others leaves its possible range, in the median over places.
+    of_range : float
+        `size` as a share of the tag's range in train.
+    share_seen : float
+        Share of the places that see `size`, or what of it is possible there.
+    n_places : int
+        Places that could be judged.
+    others : tuple of str
+        The other tags.
+    factors : tuple of float
+        By how much of its unit each of them moves for 1 unit of the tag.
+    """
+
+    tag: str
+    rule: str
+    shape: str
+    sign: int
+    duration_s: float
+    unit: str
+    count: int | None
+    outcome: SpotOutcome
+    size: float
+    of_range: float
+    share_seen: float
+    n_places: int
+    others: tuple[str, ...] = ()
+    factors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class WhatIf:
     """How often a rule sees an attack of the user's table.
 
@@ -277,6 +343,8 @@ class BlindSpots(Shown):
         Those who know the rule.
     what_if : tuple of WhatIf
         The user's attacks.
+    together : tuple of TogetherSize
+        Each sensor alone, and with others, the blindest first.
     notes : tuple of str
         What was left out, and why.
     key : str
@@ -319,6 +387,7 @@ class BlindSpots(Shown):
     trade_off: tuple[TradeOff, ...] = ()
     attackers: tuple[KnowingAttacker, ...] = ()
     what_if: tuple[WhatIf, ...] = ()
+    together: tuple[TogetherSize, ...] = ()
     notes: tuple[str, ...] = ()
     key: str = ""
 
@@ -364,6 +433,16 @@ def spot_row(spot: BlindSpot) -> dict[str, object]:
         "places": spot.n_places,
         "analytic": spot.analytic,
         "uneven": spot.is_uneven,
+    }
+
+
+def together_row(one: TogetherSize) -> dict[str, object]:
+    """Return one row of ``together.csv``; an empty count stands for any number."""
+    moves = zip(one.others, one.factors, strict=True)
+    return asdict(one) | {
+        "outcome": one.outcome.value,
+        "others": "; ".join(one.others),
+        "factors": "; ".join(f"{name} {factor:.4g}" for name, factor in moves),
     }
 
 
@@ -419,7 +498,12 @@ def blindest(result: BlindSpots, rule: str | None = None) -> list[BlindSpot]:
     Steps and ramps of the usual duration; by 50% size as a share of the tag's range.
     Tags whose reading leaves its possible range before anything is seen come first.
     """
-    spots = [s for s in result.of_rule(rule) if s.shape in ("step", "ramp")]
+    return blindest_of(result.of_rule(rule))
+
+
+def blindest_of(spots: Iterable[BlindSpot]) -> list[BlindSpot]:
+    """Return the same of the table of one rule."""
+    spots = [s for s in spots if s.shape in ("step", "ramp")]
     if not spots:
         return []
     usual = nearest_duration({s.duration_s for s in spots})
@@ -437,6 +521,58 @@ def weight(spot: BlindSpot) -> float:
     if spot.half is not None and spot.half.of_range is not None:
         return spot.half.of_range
     return float("inf") if spot.outcome is SpotOutcome.NOT_SEEN else 1e6
+
+
+def unseen(result: BlindSpots) -> list[BlindSpot]:
+    """Return shapes without a size that are missed for the longest duration."""
+    longest: dict[tuple[str, str], BlindSpot] = {}
+    for spot in result.of_rule():
+        if spot.shape in UNSIZED and spot.share_seen is not None:
+            known = longest.setdefault((spot.tag, spot.shape), spot)
+            if spot.duration_s > known.duration_s:
+                longest[spot.tag, spot.shape] = spot
+    missed = [s for s in longest.values() if (s.share_seen or 0.0) < 0.5]
+    return sorted(missed, key=lambda s: (s.shape, s.share_seen or 0.0, s.tag))
+
+
+def unseen_sentences(result: BlindSpots) -> list[str]:
+    """Return which tags can be frozen, dead or replayed unseen, a line a shape."""
+    missed, lines = unseen(result), []
+    for shape, verb in _CAN.items():
+        if spots := [spot for spot in missed if spot.shape == shape]:
+            who = names([spot.tag for spot in spots], 5)
+            longest = duration(max(spot.duration_s for spot in spots))
+            lines.append(
+                f"{who} can {verb} for {longest} ({shape}): rule {spots[0].rule!r} "
+                "misses this in more than half of the tries."
+            )
+    return lines
+
+
+def helped(sizes: Iterable[TogetherSize]) -> str:
+    """Return how far a tag can be off with others, as the end of a sentence.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> one = TogetherSize(tag="L1", rule="z", shape="step", sign=1, duration_s=900,
+    ...     unit="m", count=0, outcome=SpotOutcome.SEEN, size=1.2, of_range=0.3,
+    ...     share_seen=0.5, n_places=40)
+    >>> two = replace(one, count=2, size=2.4, others=("L2", "P1"))
+    >>> helped([one, two, replace(two, count=None)])
+    ' Together with L2 and P1 by 2.4 m.'
+    """
+    parts, last = [], 0.0
+    for one in sizes:
+        if one.count == 0 or one.size <= last * _WORTH_SAYING:
+            last = max(last, one.size)
+            continue
+        last = one.size
+        amount = f"by {number(one.size)} {one.unit}".strip()
+        if one.outcome is not SpotOutcome.SEEN:
+            amount += " (more is not possible)"
+        parts.append(f"with {names(one.others, 3)} {amount}")
+    return f" Together {', '.join(parts)}." if parts else ""
 
 
 def sentence(spot: BlindSpot, *, is_residual: bool = False) -> str:
@@ -499,11 +635,19 @@ def size(spot: BlindSpot) -> str:
 
 
 def sentences_of(result: BlindSpots) -> tuple[str, ...]:
-    """Return the blindest tags in sentences, and which rule would see more."""
+    """Return the blindest tags in sentences, and which rule would see more.
+
+    After them: tags that can be frozen, dead or replayed unseen.
+    """
+    others: dict[str, list[TogetherSize]] = {}
+    for one in result.together:
+        others.setdefault(one.tag, []).append(one)
     lines = [
         sentence(spot, is_residual=result.is_residual)
+        + helped(others.get(spot.tag, ()))
         for spot in blindest(result)[:N_SENTENCES]
     ]
+    lines += unseen_sentences(result)
     better = better_rule(result.rules, result.chosen)
     return (*lines, better) if better else tuple(lines)
 

@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from sightline.blindspots.attackers import WhatIfAttack, knowing_attacker, what_if
+from sightline.blindspots.attackers import WhatIfAttack, knowing_attackers, what_if
 from sightline.blindspots.detector import (
     OWN,
     OwnRuleViews,
@@ -37,16 +37,15 @@ from sightline.blindspots.result import (
     BlindSpots,
     KnowingAttacker,
     RuleSight,
+    TogetherSize,
     TradeOff,
     WhatIf,
     blindness_of,
     mean_share,
     nearest_duration,
     sentences_of,
-    weight,
 )
 from sightline.blindspots.rule_view import (
-    RuleView,
     RuleViews,
     TwinRecord,
     memory_rows,
@@ -56,13 +55,15 @@ from sightline.blindspots.shapes import (
     SHAPES,
     Shape,
     Target,
+    measured_blocks,
     residual_tags,
     shape_named,
     tags_of,
     targets_of,
 )
 from sightline.blindspots.sizes import Arena
-from sightline.data.arrays import NORMAL, Bools, Ints
+from sightline.blindspots.together import all_together, why_not_together
+from sightline.data.arrays import NORMAL, Bools, Floats, Ints
 from sightline.data.downsampling import rows_of
 from sightline.data.recording import Recording, Role
 from sightline.data.row_tables import read_on_grid
@@ -75,16 +76,16 @@ from sightline.parallel import one_thread_each, threads, usual_jobs
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.commission import FIRST, Commissioning, commission
 from sightline.rules.limits import Budget
+from sightline.rules.making import MadeRule
 from sightline.rules.rule import Rule
-from sightline.text import did_you_mean, duration
+from sightline.text import did_you_mean, duration, names
 
 # Alarms a day of the trade-off.
 TRADE_OFF: Final = (1.0, 6.0, 24.0, 96.0)
-# Places at which the attacker who knows the rule is solved, and for how many tags.
-KNOWING_PLACES: Final = 3
-KNOWING_TAGS: Final = 10
 # Makes alarm rules for a budget.
 Maker = Callable[[Budget], Commissioning]
+# Rules that a search can judge: of a commissioning, of a file, or several.
+SpotRules = Commissioning | MadeRule | Sequence[Rule]
 # Rules of the table beside the chosen one.
 USUAL_RULES: Final = ("energy", "z", "all")
 
@@ -187,7 +188,7 @@ class SpotArena:
         detector: Detector,
         recording: Recording,
         train: Recording,
-        rules: Commissioning | Sequence[Rule],
+        rules: SpotRules,
         budget: Budget,
         settings: SpotSettings,
     ) -> Self:
@@ -202,9 +203,10 @@ class SpotArena:
         rules, budget, settings
             As of the class.
         """
-        chosen, split, loads = rules_of(rules, settings.rules)
         source = detector_rows(detector, recording, tags_of(train))
         exported = source.exported
+        chosen, split, loads = rules_of(rules, settings.rules, exported.time)
+        check_channels(chosen, exported.channels)
         record, is_calm = TwinRecord.of(
             np.asarray(exported.values, np.float64),
             exported.labels,
@@ -233,12 +235,13 @@ class SpotArena:
     def of_stream(
         cls,
         stream: ResidualStream,
-        rules: Commissioning | Sequence[Rule],
+        rules: SpotRules,
         budget: Budget,
         settings: SpotSettings,
     ) -> Self:
         """Return the search in residual space, where no detector is known."""
-        chosen, split, loads = rules_of(rules, settings.rules)
+        chosen, split, loads = rules_of(rules, settings.rules, stream.test_time)
+        check_channels(chosen, stream.channels)
         values = np.concatenate([block for _, block in read_on_grid(stream.test)])
         record, is_calm = TwinRecord.of(
             values.astype(np.float64),
@@ -248,6 +251,7 @@ class SpotArena:
             split,
         )
         tags, scales = residual_tags(stream)
+        shown = list(measured_blocks(stream, stream.telemetry_test))
         telemetry = TelemetryRecord(
             values=record.rows * scales,
             tags=tags,
@@ -256,6 +260,7 @@ class SpotArena:
             sample=lambda blocks, tag: blocks[:, 0],
             step_s=record.step_s,
             is_residual=True,
+            measured=None if not shown else np.concatenate(shown),
         )
         taps = {j: np.eye(len(tags))[j : j + 1] / scales[j] for j in range(len(tags))}
         shapes = [name for name in settings.shapes if name in RESIDUAL_SHAPES]
@@ -497,46 +502,25 @@ class SpotArena:
 
     def attackers(self, spots: Sequence[BlindSpot]) -> Iterator[KnowingAttacker]:
         """Yield how far those who know the rule can push the blindest tags."""
-        arena = self.arena
-        if not isinstance(arena.stage, LinearStage1):
+        rule = self.rules[-1]
+        views = next(one for one in self.views if one.rule is rule).views()
+        of_rule = [s for s in spots if s.rule == rule.name]
+        yield from knowing_attackers(self.arena, views, self.tags, of_rule)
+
+    def together(
+        self, spots: Sequence[BlindSpot], progress: Progress = silent
+    ) -> Iterator[TogetherSize]:
+        """Yield how far each sensor can be off alone, and with others."""
+        rule = self.rules[-1]
+        views = next(one for one in self.views if one.rule is rule)
+        moving = [t for t in self.tags if t.role is not Role.ACTUATOR and t.range > 0]
+        of_rule = [spot for spot in spots if spot.rule == rule.name]
+        if why := why_not_together(self.arena, views.views()):
+            self.notes.append(
+                f"What several tags hide together is not computed: {why}."
+            )
             return
-        seconds = [arena.timing.seconds(grid) for grid in arena.timing.grids]
-        usual = nearest_duration(seconds)
-        k = seconds.index(usual)
-        if arena.timing.grids[k].rows > arena.timing.grids[k].judged:
-            return
-        by_name = {tag.name: tag for tag in self.tags}
-        steps = [s for s in spots if (s.shape, s.duration_s) == ("step", usual)]
-        # Durations ascend, so that the last of these is the longest.
-        longest = [
-            g for g, one in enumerate(arena.timing.grids) if one.rows <= one.judged
-        ]
-        for views in arena.views:
-            view, long = views[k], views[longest[-1]]
-            if not isinstance(view, RuleView) or not view.is_linear:
-                continue
-            if view.rule is not self.rules[-1] or view.rule.delays.on > 1:
-                continue
-            mine = [s for s in steps if s.rule == view.rule.name and s.tag in by_name]
-            worst = {s.tag: s for s in sorted(mine, key=weight)}
-            names = sorted(worst, key=lambda name: -weight(worst[name]))
-            # Places whose twin raises no alarm.
-            is_clear = view.is_usable[:, view.grid.is_judged].all(axis=1)
-            clear = np.flatnonzero(is_clear)[:KNOWING_PLACES].tolist()
-            for name in names[:KNOWING_TAGS]:
-                tag, half = by_name[name], worst[name].half
-                found = knowing_attacker(
-                    view,
-                    arena.stage.taps[tag.column],
-                    tag,
-                    clear,
-                    step_s=arena.timing.step_s,
-                    most=SHAPES["step"].largest(tag),
-                    injected=None if half is None else half.size,
-                    longest=long if isinstance(long, RuleView) else None,
-                )
-                if found is not None:
-                    yield found
+        yield from all_together(self.arena, views.views(), moving, of_rule, progress)
 
     def result(
         self,
@@ -569,6 +553,7 @@ class SpotArena:
             curve = self.trade_off(make, progress) if make else []
             knowing = tuple(self.attackers(spots))
             tried = list(what_if(self.arena, attacks))
+            with_others = tuple(self.together(spots, progress))
         self.notes += [one for one in tried if isinstance(one, str)]
         made = BlindSpots(
             name=name,
@@ -587,13 +572,16 @@ class SpotArena:
             trade_off=tuple(curve),
             attackers=knowing,
             what_if=tuple(one for one in tried if isinstance(one, WhatIf)),
+            together=with_others,
             notes=tuple(self.notes),
         )
         return replace(made, sentences=sentences_of(made))
 
 
 def rules_of(
-    rules: Commissioning | Sequence[Rule], wanted: Sequence[str] | None = None
+    rules: SpotRules,
+    wanted: Sequence[str] | None = None,
+    time: Floats | None = None,
 ) -> tuple[list[Rule], int, dict[str, AlarmLoad]]:
     """Return the rules of a search, the first free row, and alarms by rule.
 
@@ -601,11 +589,20 @@ def rules_of(
 
     Parameters
     ----------
-    rules : Commissioning or sequence of Rule
+    rules : Commissioning, MadeRule or sequence of Rule
         Of a `Commissioning` the usual rules and the chosen one are taken.
     wanted : sequence of str, optional
         Names of other rules of it.
+    time : array of shape (n_rows,), optional
+        Of the record, seconds since 1970: rows that set the limit of a `MadeRule` are
+        not free.
     """
+    if isinstance(rules, MadeRule):
+        origin, split = rules.origin, 0
+        if origin and origin.begins and origin.ends and time is not None:
+            inside = (time >= origin.begins) & (time <= origin.ends)
+            split = int(np.flatnonzero(inside).max(initial=-1)) + 1
+        return [rules.rule], split, {}
     if not isinstance(rules, Commissioning):
         if not rules:
             raise StreamError("At least one alarm rule is needed: give one.")
@@ -626,13 +623,25 @@ def rules_of(
     return [rules.rules[name].rule for name in taken], rules.facts.split, loads
 
 
+def check_channels(rules: Sequence[Rule], channels: Sequence[str]) -> None:
+    """Refuse rules that were made for residuals of other channels."""
+    for rule in rules:
+        expected = [channel.name for channel in rule.channels]
+        if expected != list(channels):
+            other = sorted(set(expected).symmetric_difference(channels)) or expected
+            raise StreamError(
+                f"The rule {rule.name!r} was made for other channels (not the same: "
+                f"{names(other, 3)}): give the detector and plant that it was made for."
+            )
+
+
 # --- What users call ------------------------------------------------------------------
 
 
 def find_blind_spots(
     detector: Detector,
     recording: Recording,
-    rules: Commissioning | Sequence[Rule] | None = None,
+    rules: SpotRules | None = None,
     *,
     train: Recording | None = None,
     budget: Budget | str = "6/day,1%",
@@ -659,10 +668,10 @@ def find_blind_spots(
     recording : Recording
         Telemetry that the detector was not fitted on. Places avoid labelled attacks and
         the rows on which limits were set; labels are used for nothing else.
-    rules : Commissioning or sequence of Rule, optional
-        Alarm rules. Of a `Commissioning` the energy, the largest conditional z and the
-        chosen rule are used. Not given: they are commissioned on the first 35% of the
-        recording.
+    rules : Commissioning, MadeRule or sequence of Rule, optional
+        Alarm rules. A `MadeRule` is what `read_rule` returns. Of a `Commissioning` the
+        energy, the largest conditional z and the chosen rule are used. Not given: they
+        are commissioned on the first 35% of the recording.
     train : Recording, optional
         What the detector was fitted on: for the normal reference of rules that are
         made here, and for range and spread of the tags. Not given: the first 35% of

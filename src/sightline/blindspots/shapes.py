@@ -6,7 +6,7 @@ at which it is seen is the answer.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints
 from sightline.data.recording import Recording, Role
-from sightline.data.row_tables import read_on_grid
+from sightline.data.row_tables import Rows, read_on_grid
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.rules.normal import channels_of, stages_of
@@ -93,7 +93,9 @@ class Site:
     steps : array of int, shape (n_steps,)
         Measured steps since the beginning of the falsification.
     readings : array of shape (n_places, n_steps)
-        What was measured.
+        What was measured, or its residual.
+    shown : array of shape (n_places, n_steps)
+        What the instrument showed; nan where only the residual is known.
     last : array of shape (n_places,)
         The reading just before.
     column : array of shape (n_record,)
@@ -113,6 +115,7 @@ class Site:
     tag: TrainTag
     steps: Ints
     readings: Floats
+    shown: Floats
     last: Floats
     column: npt.NDArray[np.floating]
     index: Ints
@@ -281,6 +284,20 @@ class Frozen(Shape):
         return site.last[:, None] - site.readings
 
 
+class Dead(Shape):
+    """The reading falls to the lowest that is possible, or that train has."""
+
+    name = "dead"
+    unit = SizeUnit.NONE
+    has_signs = False
+
+    def weights(self, site: Site) -> Floats:
+        """Return that reading minus what was measured."""
+        tag = site.tag
+        lowest = tag.least if np.isfinite(tag.least) else tag.lowest
+        return lowest - site.readings
+
+
 class Replay(Shape):
     """The reading repeats the stretch just before."""
 
@@ -361,6 +378,7 @@ SHAPES: Final[dict[str, Shape]] = {
         Noise(),
         Stage(),
         Frozen(),
+        Dead(),
         Replay(),
         Held(),
     )
@@ -471,7 +489,8 @@ def tags_of(train: Recording) -> tuple[TrainTag, ...]:
 def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]:
     """Return the channels of a stream as tags, and the plant's units for 1 of each.
 
-    Range and spread are those of the residuals in train.
+    Range and spread are those of the residuals in train. Where the stream carries
+    telemetry, 0 is the least reading of a tag that is never below it in train.
     """
     channels = channels_of(stream)
     scales = np.array([channel.scale or 1.0 for channel in channels])
@@ -486,6 +505,9 @@ def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]
             np.maximum(high, rows.max(axis=0)),
         )
     spread = np.sqrt(np.maximum(squares / n - np.square(total / n), 0.0))
+    lowest_shown = np.full(stream.p, np.nan)
+    for block in measured_blocks(stream, stream.telemetry_train):
+        lowest_shown = np.fmin(lowest_shown, np.fmin.reduce(block, axis=0))
     stages = {
         name: stage for stage, members in stages_of(stream).items() for name in members
     }
@@ -498,10 +520,24 @@ def residual_tags(stream: ResidualStream) -> tuple[tuple[TrainTag, ...], Floats]
             spread=float(spread[j]),
             lowest=float(low[j]),
             highest=float(high[j]),
+            least=0.0 if lowest_shown[j] >= 0 else -np.inf,
         )
         for j, channel in enumerate(channels)
     )
     return tags, scales
+
+
+def measured_blocks(stream: ResidualStream, telemetry: Rows | None) -> Iterator[Floats]:
+    """Yield the telemetry of each channel, block by block; nan where it has none."""
+    if telemetry is None:
+        return
+    columns = {name: k for k, name in enumerate(stream.telemetry_channels)}
+    known = [(j, columns[c]) for j, c in enumerate(stream.channels) if c in columns]
+    ours, theirs = [j for j, _ in known], [k for _, k in known]
+    for _, rows in read_on_grid(telemetry):
+        block = np.full((len(rows), stream.p), np.nan)
+        block[:, ours] = rows[:, theirs]
+        yield block
 
 
 @dataclass(frozen=True, kw_only=True)

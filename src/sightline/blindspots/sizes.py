@@ -135,6 +135,21 @@ class SpotCase:
                 if spot := self._spot(view, named, found, duration_s):
                     yield replace(spot, analytic=analytic)
 
+    def sizes(self, view: PlaceRule, sign: int) -> tuple[Floats, Floats] | None:
+        """Return the size of each place that counts, and how far its reading can go.
+
+        As of `PlaceSizes`; None for too few places.
+        """
+        first, rows = self._first_sizes(
+            view, self.unit_change(np.full(len(self.is_valid), self.guess))
+        )
+        k = 0 if sign > 0 else 1
+        found = self._sized(view, sign, first[k], None if rows is None else rows[k])
+        counts = self.judgeable(view, sign)
+        if counts.sum() < LEAST_PLACES:
+            return None
+        return found.sizes[counts], self._room(sign)[counts, -1]
+
     def _analytic(self, view: PlaceRule, response: Change) -> float | None:
         """Return ``sqrt((limit - median energy) / max c)``, of a step and the energy.
 
@@ -283,7 +298,7 @@ class SpotCase:
             return None
         impossible = np.isneginf(sizes)
         sizes = np.where(impossible, np.inf, sizes)
-        half, most = (self._at(sizes, share) for share in (0.5, 0.9))
+        half, most = (self.size_at(sizes, share) for share in (0.5, 0.9))
         outcome = SpotOutcome.SEEN
         if half.size is None:
             # What would be needed for half of the places is possible at fewer.
@@ -318,8 +333,8 @@ class SpotCase:
         for a deviation of this sign.
         """
         counts = self.is_valid & (view.is_usable & view.grid.is_judged).any(axis=1)
-        for site in self.sites if self.shape.unit is SizeUnit.TAG else ():
-            counts &= has_room(site, sign or 1)
+        if self.shape.unit is SizeUnit.TAG:
+            counts &= has_room(self.sites[0], sign or 1)
         return np.asarray(counts)
 
     def _when(
@@ -365,7 +380,7 @@ class SpotCase:
             n_places=int(judgeable.sum()),
         )
 
-    def _at(self, sizes: Floats, share: float) -> SizeAt:
+    def size_at(self, sizes: Floats, share: float) -> SizeAt:
         """Return the size seen in a share of places, with its interval."""
         tag = self.target.tags[0]
         sizes = np.asarray(quantile_sizes(sizes, share))

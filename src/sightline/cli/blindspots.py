@@ -22,12 +22,14 @@ from sightline.text import span_s
 
 if TYPE_CHECKING:
     from sightline.blindspots.result import BlindSpots
-    from sightline.blindspots.search import SpotSettings
+    from sightline.blindspots.search import Maker, SpotSettings
     from sightline.data.recording import Recording
     from sightline.data.stream import ResidualStream
     from sightline.detectors.base import LearnedDetector
+    from sightline.rules.making import MadeRule
 
 _DEFAULT_DETECTOR = "var"
+_BUDGET = "6/day,1%"
 
 _Place = Annotated[
     str,
@@ -46,7 +48,11 @@ _DetectorOption = Annotated[
     ),
 ]
 _Budget = Annotated[
-    str, Option("--budget", help="Alarms that limits are set for: 6/day,1% or 1/week.")
+    str | None,
+    Option(
+        "--budget",
+        help="Alarms that limits are set for: 6/day,1% (the default) or 1/week.",
+    ),
 ]
 _Out = Annotated[
     Path | None,
@@ -82,6 +88,14 @@ _Rules = Annotated[
         "energy, z and the chosen one.",
     ),
 ]
+_RuleFile = Annotated[
+    Path | None,
+    Option(
+        "--rule",
+        metavar="RULE",
+        help="Judge this rule (rule.json) as it is, with its detector and budget.",
+    ),
+]
 _Places = Annotated[int, Option(min=10, help="Places of the record that are tried.")]
 _Cache = Annotated[
     Path | None, Option(help="Folder of the study's finished cells; else OUT/cache.")
@@ -91,7 +105,8 @@ _Cache = Annotated[
 def blindspots_command(
     place: _Place,
     detector: _DetectorOption = None,
-    budget: _Budget = "6/day,1%",
+    budget: _Budget = None,
+    rule: _RuleFile = None,
     out: _Out = None,
     what_if: _WhatIf = None,
     shapes: _Shapes = None,
@@ -117,13 +132,17 @@ def blindspots_command(
       sightline blindspots my-plant/ --detector var --budget 6/day --out blind
       sightline blindspots study/ --detector gdn --what-if attacks.csv
       sightline blindspots residuals.npz --budget 1/week --out blind
+      sightline blindspots my-plant/ --rule rule/rule.json --out blind
     """
+    if rule is not None and (rules or budget):
+        raise BadParameter("--rule brings its own budget: leave --rules and --budget.")
     from sightline.blindspots.files import read_attacks, read_shapes
     from sightline.blindspots.places import DURATIONS_S
     from sightline.blindspots.search import SpotSettings
     from sightline.blindspots.shapes import SHAPES
     from sightline.show.blind_spots import terminal_tables
     from sightline.show.terminal import rendered
+    from sightline.storage import read_rule
 
     with door(debug=debug, writes=[_target(place, out)]):
         settings = SpotSettings(
@@ -138,7 +157,13 @@ def blindspots_command(
         )
         settings.chosen_shapes()
         attacks = read_attacks(what_if) if what_if else ()
-        search = _Search(settings, budget, attacks, _target(place, out), cache)
+        made = None if rule is None else read_rule(rule)
+        if made is not None and made.rule.budget is not None:
+            budget = str(made.rule.budget)
+        in_use = None if made is None or rule is None else (rule, made)
+        search = _Search(
+            settings, budget or _BUDGET, attacks, _target(place, out), cache, in_use
+        )
         folder, found = search.run(place, detector)
         screen = console()
         for one in found:
@@ -205,6 +230,7 @@ class _Search:
     attacks: Sequence[Any]
     target: Path
     cache: Path | None
+    rule: "tuple[Path, MadeRule] | None" = None
 
     def run(self, place: str, detector: str | None) -> "tuple[Path, list[BlindSpots]]":
         """Return the folder that was written, and what was found."""
@@ -229,22 +255,29 @@ class _Search:
     def _of_plant(self, place: str, detector: str | None) -> Iterator[_Searched]:
         """Train a detector on a plant or testbed, or take a saved one, and search."""
         path = Path(detector).expanduser() if detector else None
-        if path is not None and path.suffix == ".npz":
+        is_saved = path is not None and path.suffix == ".npz"
+        if is_saved or (self.rule is not None and path is None):
             yield self._saved(place, path)
             return
         plan = plan_for(place, detector or _DEFAULT_DETECTOR, self.budget)
         run_plan(plan, self.target, cache=self.cache)
         yield from self._of_study(self.target, None)
 
-    def _saved(self, place: str, path: Path) -> _Searched:
-        """Return a plant with a saved detector."""
+    def _saved(self, place: str, path: Path | None) -> _Searched:
+        """Return a plant with a saved detector, by default the one of the rule."""
         from sightline.detectors import load_detector
         from sightline.export import NO_RULE, export_stream
+        from sightline.operation.telemetry import detector_of
         from sightline.rules.file import file_digest
         from sightline.rules.normal import stream_digest
         from sightline.testbeds import open_testbed
 
-        detector = load_detector(path)
+        if self.rule is not None:
+            detector = detector_of(self.rule[1], self.rule[0], path)
+            path = path or self.rule[0]
+        else:
+            assert path is not None  # noqa: S101
+            detector = load_detector(path)
         with progress_bar(place) as advance:
             testbed = open_testbed(place, progress=advance)
             stream = export_stream(
@@ -297,6 +330,8 @@ class _Search:
         from sightline.study.collect import study_cells
 
         known = study_cells(folder)
+        if detector is None and self.rule is not None and self.rule[1].origin:
+            detector = self.rule[1].origin.detector
         cells = [c for c in known if detector in (None, c.detector, c.name)]
         if not cells:
             from sightline.text import did_you_mean
@@ -348,8 +383,10 @@ class _Search:
 
         advance(Step(StepKind.FALSIFYING, detail="alarm rules and places"))
         budget = Budget.parse(self.budget)
-        make = maker(cell.stream, self.settings)
-        rules = make(budget)
+        make: Maker | None = None
+        if self.rule is None:
+            make = maker(cell.stream, self.settings)
+        rules = make(budget) if make is not None else self.rule[1]  # type: ignore[index]
         if cell.detector is None or cell.recordings is None:
             arena = SpotArena.of_stream(cell.stream, rules, budget, self.settings)
         else:
@@ -370,7 +407,11 @@ class _Search:
 
     def _key(self, cell: _Searched) -> str:
         """Return a text that changes with all that the table depends on."""
+        from sightline.rules.file import file_digest
+
         facts = [cell.key, self.budget, repr(replace(self.settings, jobs=None))]
+        if self.rule is not None:
+            facts.append(file_digest(self.rule[0]))
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     def _report(self) -> None:

@@ -277,6 +277,11 @@ def _next_step(facts: "CommissioningFacts", out: Path) -> str:
             where = f"decide each row of {out / REVIEW} (incident, normal or unknown)"
             return f"{where}, then the same command with --incidents {out / REVIEW}."
         return f"{where} each, then the same command with --incidents review.csv."
+    if facts.choice and facts.choice.outcome is ChoiceOutcome.NO_RULE:
+        return (
+            "the same command with a higher --budget, with --first or --until so that "
+            "newer rows set limits, or `sightline run` with another detector."
+        )
     return (
         "`sightline start EXPORTS --split TIME` with a later time, and `sightline run` "
         "on the folder that it writes."

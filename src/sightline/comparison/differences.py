@@ -23,7 +23,6 @@ from sightline.comparison.paired import (
     holm,
     joined_groups,
     power_sentence,
-    ranks_of,
 )
 from sightline.comparison.runs import DetectorRuns, Span, TestbedRuns, spans_in
 from sightline.data.arrays import NORMAL, Bools, Floats
@@ -49,6 +48,7 @@ from sightline.metrics.intervals import (
     log_of,
     weights_of,
 )
+from sightline.metrics.ranking import mean_ranks
 from sightline.storage import Result
 from sightline.text import did_you_mean, names
 
@@ -713,7 +713,8 @@ class _Compared:
             return None
         aucs = [self.values(k, Value.AUC) for k in range(len(self.detectors))]
         values = np.array(aucs)[:, shared]
-        ranks = ranks_of(values)
+        # Of each detector in each attack; 1 is the best.
+        ranks = mean_ranks(-values.T).T
         means = ranks.mean(axis=1)
         order = np.argsort(means, kind="stable")
         critical = critical_distance(ranks, seed)

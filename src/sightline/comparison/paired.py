@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 
 from sightline.data.arrays import Floats
-from sightline.metrics.ranking import mean_ranks
 
 N_PERMUTATIONS = 1999
 # A difference less probable than this between detectors that are alike gets a star.
@@ -215,22 +214,6 @@ def power_sentence(
 
 
 # --- Mean ranks -----------------------------------------------------------------------
-
-
-def ranks_of(values: Floats) -> Floats:
-    """Return the rank of each detector in each attack; 1 is the best.
-
-    Parameters
-    ----------
-    values : array of shape (n_detectors, n_attacks)
-        Higher is better; ties share their mean rank.
-
-    Examples
-    --------
-    >>> ranks_of(np.array([[0.9, 0.8], [0.7, 0.8], [0.2, 0.3]])).mean(axis=1)
-    array([1.25, 1.75, 3.  ])
-    """
-    return np.column_stack([mean_ranks(-attack) for attack in values.T])
 
 
 def critical_distance(ranks: Floats, seed: int) -> float:

@@ -29,11 +29,8 @@ from sightline.data.segments import Attack
 from sightline.data.stream import ResidualStream
 from sightline.energy.reference import Reference
 from sightline.errors import StreamError
-from sightline.metrics.localisation import (
-    LocalisationFigures,
-    measure_localisation,
-    ranks_of,
-)
+from sightline.metrics.localisation import LocalisationFigures, measure_localisation
+from sightline.metrics.ranking import mean_ranks
 
 # Channels listed for each attack, strongest first.
 N_LEADING = 5
@@ -236,7 +233,7 @@ def _each_attack(
 
     def best_ranks(values: Floats) -> Floats:
         """Return the rank of the best-ranked target of each attack; nan: undefined."""
-        ranks = ranks_of(values)
+        ranks = mean_ranks(-values)
         best = np.array([ranks[i, list(t)].min() for i, t in enumerate(targets)])
         return np.where(_usable(values), best, np.nan)
 

@@ -343,7 +343,7 @@ def _segments(
     limits: Sequence[Ceiling | None] = [None] * len(rows)
     if rules and verdicts:
         is_shown = [row.id in shown for row in rows]
-        limits = ceilings(scored.stream.test, scored.test, rules, is_shown)
+        limits = ceilings(scored, rules, is_shown)
     return tuple(
         result.SegmentResult(**vars(row), **vars(reason), ceiling=ceiling)
         for row, reason, ceiling in zip(rows, reasons, limits, strict=True)

@@ -26,7 +26,6 @@ from sightline.judgement.verdicts import (
     DiagnosisFacts,
     Repair,
     SegmentDiagnosis,
-    Verdict,
 )
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.alarm_load import AlarmMetrics
@@ -627,7 +626,7 @@ class Evaluation(Shown, EvaluationRecord):
     >>> test[labels == 1, 2] += 4.0
     >>> evaluation = evaluate(train=train, test=test, labels=labels, name="mine")
     >>> evaluation
-    Evaluation 'mine': 4 channels, 1,000 test rows, 1 of 1 attack detected,
+    Evaluation 'mine': 4 channels, 1,000 test rows, 1 of 1 attack caught,
     ROC-AUC 98%
     >>> evaluation.to_frame().select("id", "start", "verdict").rows()
     [('1', 400, 'detected')]
@@ -643,9 +642,9 @@ class Evaluation(Shown, EvaluationRecord):
             plural(self.stream.n_test, "test row"),
         ]
         attacks = plural(self.stream.n_segments, "attack")
-        if self.diagnosis is not None:
-            n_detected = sum(s.verdict is Verdict.DETECTED for s in self.segments)
-            attacks = f"{n_detected} of {attacks} detected"
+        counted = (self.own_rule or self.probe).attacks
+        if counted is not None and counted.n_attacks:
+            attacks = f"{counted.caught} of {attacks} caught"
         facts.append(attacks)
         if self.rank.roc_auc is not None:
             facts.append(f"ROC-AUC {share(self.rank.roc_auc)}")

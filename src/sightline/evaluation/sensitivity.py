@@ -13,9 +13,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from sightline.data.arrays import Floats, Residuals
-from sightline.data.row_tables import CutRows, OverRows, Rows, read_on_grid
+from sightline.data.row_tables import CutRows, OverRows, Rows
 from sightline.data.stream import ResidualStream
-from sightline.energy.reference import ESTIMATORS
+from sightline.energy.reference import ESTIMATORS, fold_moments, merged, scale_of
 from sightline.errors import MissingExtraError, StreamError
 from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import FigureRange, Protocol
@@ -284,14 +284,7 @@ def sensitivity(
 
 def _standardised(stream: ResidualStream) -> ResidualStream:
     """Return a stream with each channel in units of its own spread in train."""
-    total = square = np.zeros(stream.p)
-    n_rows = 0
-    for _, block in read_on_grid(stream.train):
-        rows = np.asarray(block, np.float64)
-        total, square = total + rows.sum(axis=0), square + (rows**2).sum(axis=0)
-        n_rows += len(rows)
-    variance = square / n_rows - (total / n_rows) ** 2
-    by = np.sqrt(np.where(variance > 0, variance, 1.0))
+    by = scale_of(merged(fold_moments(stream.train, channels=stream.channels)))
     parts = {name: getattr(stream, name) for name in ("train", "test", "calibration")}
     return stream.replace(
         **{name: _DividedRows(rows, by) for name, rows in parts.items() if rows}

@@ -43,6 +43,7 @@ from sightline.judgement.ladder import (
 )
 from sightline.judgement.record import JudgedRecord, judge_cases, units_of
 from sightline.judgement.verdicts import (
+    SINGLED_OUT,
     VERDICTS,
     Count,
     DiagnosisFacts,
@@ -56,7 +57,7 @@ from sightline.judgement.verdicts import (
     Signature,
     Verdict,
 )
-from sightline.metrics.alarm_load import Delays, alarm_load, episodes_of, first_rises
+from sightline.metrics.alarm_load import Delays, alarm_load, first_rises
 from sightline.metrics.intervals import count_p_value
 from sightline.metrics.measures import SegmentMeasures
 from sightline.progress import Progress, Step, StepKind, silent
@@ -64,7 +65,7 @@ from sightline.rules.choose import caught_words, load_words
 from sightline.rules.judging import CommissioningFacts
 from sightline.rules.named import REFITTED
 from sightline.rules.scoring import ScoredStream
-from sightline.text import duration, mean_count, names, number, p_value, share
+from sightline.text import duration, names, number, p_value, share
 
 # More channels than this are counted, not listed.
 MOST_NAMES: Final = 5
@@ -103,7 +104,7 @@ SEEN: Final = 0.30
 NEAR_CHANCE: Final = 0.6
 CLEARLY_ABOVE: Final = 0.7
 _SAME_AS: Final = {
-    Reading.DETECTED: (Verdict.DETECTED,),
+    Reading.COVERED: SINGLED_OUT,
     Reading.THRESHOLD: (Verdict.THRESHOLD, Verdict.SEQUENTIAL),
     Reading.DRIFT: (Verdict.DRIFT,),
     Reading.NO_EVIDENCE: (
@@ -194,7 +195,7 @@ def judge(
     for k, one in zip(pairs, cases, strict=True):
         judgements[k] = replace(one, case=replace(one.case, record=record))
     evidence = _found(judgements, RungName.EVIDENCE)
-    by_rule, caught = _found(judgements, None), _caught(test)
+    by_rule, caught = _found(judgements, None), _caught(scored)
     segments = tuple(
         _segment(row, judgement, fact, shows, by, is_caught, record)
         for row, judgement, fact, shows, by, is_caught in zip(
@@ -206,7 +207,7 @@ def judge(
         segments=segments,
         repairs=measure_repairs(test, judgements, rules),
         verdict_counts={str(verdict): counts[verdict] for verdict in VERDICTS},
-        facts=_facts(test, judgements, scored.facts, rules),
+        facts=_facts(scored, judgements, rules),
     )
 
 
@@ -232,10 +233,9 @@ def _found(
     return [None if one is None else next(found) for one in judgements]
 
 
-def _caught(test: ScoredTest) -> list[bool]:
+def _caught(scored: ScoredStream) -> list[bool]:
     """Return whether an alarm of the present rule catches each attack."""
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    rises = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks).caught_at
+    test, rises = scored.test, scored.present.caught_at
     margins = test.attack_free.margins[:, 0]
     begins = np.array([segment.start for segment in test.segments], np.int64)
     stops = np.array([segment.stop for segment in test.segments], np.int64)
@@ -277,7 +277,9 @@ def _segment(
     diagnosis = SegmentDiagnosis(ladder={}, evidence_channels=(), contributing=())
     if judgement is not None:
         is_still = fact.p_value is not None and fact.movement is Movement.STILL
-        verdict, diagnosis = _said_by_ladder(judgement, is_still=is_still)
+        verdict, diagnosis = _said_by_ladder(
+            judgement, is_still=is_still, is_caught=caught
+        )
     signature = signature_of(row)
     telemetry = replace(fact, aftermath_s=aftermath_s)
     diagnosis = replace(
@@ -296,21 +298,22 @@ def _segment(
 
 
 def _said_by_ladder(
-    judgement: Judgement, *, is_still: bool
+    judgement: Judgement, *, is_still: bool, is_caught: bool
 ) -> tuple[Verdict, SegmentDiagnosis]:
     """Return the verdict of the ladder, and what each rung makes of the attack.
 
-    `is_still`: the telemetry's own test does not see the attack.
+    `is_still`: the telemetry's own test does not see the attack. `is_caught`: an alarm
+    of the present rule starts in it; without, what the rule shows is no detection.
     """
-    verdict = judgement.verdict
+    instead: dict[Verdict, Verdict] = {}
+    if is_still:
+        instead[Verdict.WEAK_EVIDENCE] = Verdict.NOT_IN_TELEMETRY
+    if not is_caught:
+        instead[Verdict.DETECTED] = Verdict.ALREADY_IN_ALARM
+    verdict = instead.get(judgement.verdict, judgement.verdict)
     confidence: float | None = judgement.confidence
     is_untried = bool(judgement.untried) and verdict is Verdict.UNDECIDED
-    shares = {
-        Verdict.NOT_IN_TELEMETRY if is_still and v is Verdict.WEAK_EVIDENCE else v: s
-        for v, s in judgement.shares.items()
-    }
-    if verdict is Verdict.WEAK_EVIDENCE and is_still:
-        verdict = Verdict.NOT_IN_TELEMETRY
+    shares = {instead.get(v, v): s for v, s in judgement.shares.items()}
     shown = [n for n, outcome in judgement.outcomes.items() if outcome.visible]
     alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
     if is_untried:
@@ -362,7 +365,7 @@ def signature_of(row: SegmentMeasures) -> Signature:
     beyond = np.inf if row.d_atk is None else -np.inf
     d_eff = beyond if row.d_eff is None else row.d_eff
     if row.coverage >= SEEN:
-        reading = Reading.DETECTED
+        reading = Reading.COVERED
     elif row.sdr_usable and d_atk > 0 > d_eff and row.auc < CLEARLY_ABOVE:
         reading = Reading.DRIFT
     elif row.auc >= CLEARLY_ABOVE:
@@ -456,20 +459,17 @@ def measure_repairs(
 
 
 def _facts(
-    test: ScoredTest,
+    scored: ScoredStream,
     judgements: Sequence[Judgement | None],
-    facts: Sequence[AttackFacts],
     rules: CommissioningFacts | None,
 ) -> DiagnosisFacts:
     """Return what is said of the stream as a whole."""
+    test, alarms, time = scored.test, scored.present_alarms, scored.test.attack_free
     known = [one for one in judgements if one is not None]
     n_tried = sum(one.n_tried for one in known)
     rate = sum(one.n_blamed for one in known) / n_tried if n_tried else None
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    time = test.attack_free
     delays = Delays.of_step(test.step_s)
-    episodes = episodes_of(alarms, delays, test.breaks)
-    load = alarm_load(episodes, time.for_alarms, delays, test.step_s)
+    load = alarm_load(scored.present, time.for_alarms, delays, test.step_s)
     before = np.concatenate([[0], np.cumsum(alarms)])
     withheld = None
     if rate is not None and rate > MOST_FALSE_CAUSES:
@@ -482,7 +482,7 @@ def _facts(
         advice_withheld=withheld,
         false_cause_rate=rate,
         n_calm_windows=n_tried,
-        telemetry_judged=any(fact.p_value is not None for fact in facts),
+        telemetry_judged=any(fact.p_value is not None for fact in scored.facts),
         rule=RungName.PROBE if test.own_alarms is None else RungName.OWN_RULE,
         found=_count(
             [one is not None and one.is_found for one in judgements],
@@ -530,17 +530,6 @@ def _count(hits: Sequence[bool], chances: Sequence[tuple[float, int]]) -> Count:
 
 
 # --- In words -------------------------------------------------------------------------
-
-
-def chance_of(count: Count) -> str:
-    """Return the chance that stands beside a count of attacks.
-
-    Examples
-    --------
-    >>> chance_of(Count(count=18, total=26, by_chance=0.43, p_value=1e-9))
-    '0.4 by chance, p < 0.001'
-    """
-    return f"{mean_count(count.by_chance)} by chance, {p_value(count.p_value)}"
 
 
 @dataclass(frozen=True)
@@ -660,8 +649,6 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
     flags = diagnosis.flags or ()
     if diagnosis.confidence is not None and diagnosis.confidence < UNSURE:
         text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
-    if verdict is Verdict.DETECTED and diagnosis.caught is False:
-        text += " It does not count as caught: the alarm did not start in it."
     others = list(diagnosis.contributing or ())
     if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")

@@ -22,6 +22,7 @@ from sightline.energy.tag_extremes import UsualExtremes
 from sightline.judgement.event_test import (
     EFFECT,
     ONSET_ROWS,
+    RARE,
     WAYS,
     Flag,
     Judged,
@@ -30,7 +31,9 @@ from sightline.judgement.event_test import (
     far_outside,
     judge,
     largest_three,
+    middle_of,
     p_values,
+    quantile_of,
     statistics,
     with_margin,
 )
@@ -224,7 +227,8 @@ def score_space(case: AttackCase) -> list[Scores] | None:
         half_sums(rows, first, each)
         sizes_of_halves.append([first.sum(), (~first).sum()])
     strength = np.abs(sums / np.array(sizes_of_halves)[:, :, None, None])
-    usual = np.maximum(np.quantile(strength[1:], 0.95, axis=0), SPACE_FLOORS[:, None])
+    ordered = np.moveaxis(np.sort(strength[1:], axis=0), 0, -1)
+    usual = np.maximum(quantile_of(ordered, RARE), SPACE_FLOORS[:, None])
     deviates = np.array([stretch.deviates for stretch in case.stretches])
     strength *= deviates[:, None, None]
     order = np.argsort(-(strength / np.maximum(usual, 1e-12)).max(axis=2), axis=2)
@@ -270,8 +274,9 @@ def score_memory(case: AttackCase) -> list[Scores] | None:
     from sightline._kernels.rows import average_stretch
 
     units, record = case.record.units, case.record
-    pool = np.maximum(case.pool, _TINY)
-    usual = float(np.median(np.log(pool, out=pool), overwrite_input=True))
+    n = len(case.pool)
+    middle = np.maximum(case.pool[(n - 1) // 2 : n // 2 + 1], _TINY)
+    usual = float(np.log(middle).mean())
     longest = max(stretch.segment.length for stretch in case.stretches)
     grown = {span: growth(longest, span) for span in SPANS}
     kept: dict[int, list[Floats]] = {span: [] for span in SPANS}
@@ -1000,7 +1005,7 @@ def _judged(
     if scores[0].is_alarm or not is_energy:
         return outcomes
     u, calm_u = scores[0].in_units
-    middle, usual = np.median(u, keepdims=True), np.median(calm_u, axis=1)
+    middle, usual = middle_of(np.sort(u)[None]), middle_of(np.sort(calm_u))
     peaks = calm[0, :, 1]
     n_draws = len(chosen)
     given = (

@@ -347,8 +347,8 @@ class AttackCase:
 
     @cached_property
     def pool(self) -> Floats:
-        """Energy of the rows of all matched windows."""
-        return self.record.energy[self.windows.rows(self.record.test.n_rows)]
+        """Energy of the rows of all matched windows, sorted."""
+        return np.sort(self.record.energy[self.windows.rows(self.record.test.n_rows)])
 
     def values(self, series: Floats) -> tuple[Floats, Floats]:
         """Return a series over the attack, and over the windows as a matrix."""

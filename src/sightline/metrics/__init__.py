@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Callable, Mapping
+from inspect import isfunction
 from types import MappingProxyType
 
+from sightline.metrics import alarm_metrics, score_metrics, timely_metrics
 from sightline.metrics.alarm_load import f1_score
 from sightline.metrics.alarm_metrics import (
     Outputs,
@@ -38,33 +40,17 @@ from sightline.metrics.score_metrics import (
 )
 from sightline.metrics.timely_metrics import delayed, latency, pate, pate_f1
 
-_CALLS = (
-    point,
-    pak,
-    pak_auc,
-    range_based,
-    etapr,
-    tapr,
-    affiliation,
-    event,
-    composite,
-    esa,
-    delay,
-    nab,
-    delayed,
-    latency,
-    pate_f1,
-    rank,
-    best_pak,
-    pa_rank,
-    vus,
-    r_auc,
-    pate,
-)
-# By the name of the call: ``ALARM_METRICS["pak"](labels, alarms, k=20)``. All but the
-# last six take alarms, those a score.
+# Every public function of these modules whose first argument is `labels`, by its name:
+# ``ALARM_METRICS["pak"](labels, alarms, k=20)``.
 ALARM_METRICS: Mapping[str, Callable[..., Outputs]] = MappingProxyType(
-    {call.__name__.removesuffix("_based"): call for call in _CALLS}
+    {
+        name.removesuffix("_based"): call
+        for module in (alarm_metrics, timely_metrics, score_metrics)
+        for name, call in vars(module).items()
+        if isfunction(call)
+        and not name.startswith("_")
+        and call.__code__.co_varnames[:1] == ("labels",)
+    }
 )
 
 __all__ = [

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.data.arrays import NORMAL, Floats, check_choice
+from sightline.data.arrays import NORMAL, Floats
 from sightline.errors import StreamError
 from sightline.figures import Better, FigureEntry, MeasuredOn, published
 from sightline.metrics import ALARM_METRICS
@@ -102,7 +102,6 @@ def measure_figures(
     *,
     uncertainty: bool = True,
     block: int = 1,
-    floor: str = "shift",
     seed: int = 0,
     more: Iterable[FigureEntry] = (),
 ) -> dict[str, AlarmFigure]:
@@ -118,10 +117,6 @@ def measure_figures(
         Whether to draw floors and intervals.
     block : int
         Rows of normal operation that are drawn together, for the intervals.
-    floor : {"shift", "episodes"}
-        ``shift``: the alarms or scores rolled against the labels. ``episodes`` (alarms
-        only): the same episodes in random order with random gaps, which breaks up
-        bursts and so finds more attacks; never show it alone.
     seed : int
         Seed of the draws.
     more : iterable of FigureEntry
@@ -143,14 +138,9 @@ def measure_figures(
     ranges: dict[str, Interval | None] = {}
     drawn = [spec for spec in specs if spec.has_floor]
     if uncertainty and given.rows.n_attacks:
-        check_choice("floor", floor, ("shift", "episodes"))
         rng = np.random.default_rng(seed)
-        if floor == "episodes" and isinstance(given, AlarmRuns):
-            moved = (shuffled_episodes(given, rng) for _ in range(N_SHIFTS))
-            draws = [_values(each, drawn) for each in moved]
-        else:
-            shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
-            draws = [_values(given.rolled(int(shift)), drawn) for shift in shifts]
+        shifts = rng.integers(1, max(given.rows.n_counted, 2), N_SHIFTS)
+        draws = [_values(given.rolled(int(shift)), drawn) for shift in shifts]
         for spec in drawn:
             at_chance = [draw[spec.key] for draw in draws]
             found[spec.key] = floor_of(
@@ -184,18 +174,6 @@ def _values(
         value = calls[call][spec.output]
         values[spec.key] = value if isinstance(value, float) else None
     return values
-
-
-def shuffled_episodes(runs: AlarmRuns, rng: np.random.Generator) -> AlarmRuns:
-    """Return the same episodes in random order, with random gaps of 1 row or more."""
-    starts, stops = runs.on_counted_rows
-    lengths = rng.permutation(stops - starts)
-    n_free = runs.rows.n_counted - int(lengths.sum())
-    n = len(lengths)
-    # All ways to lay n - 1 or more gaps between the episodes are equally likely.
-    places = np.sort(rng.choice(n_free + 1, n, replace=False, shuffle=False))
-    first = places + np.cumsum(lengths) - lengths
-    return runs.placed(first, first + lengths)
 
 
 def attack_intervals(

@@ -109,11 +109,14 @@ def pak(
     runs = AlarmRuns.of(labels, alarms, breaks)
     if not 0 <= k <= 100:
         raise StreamError(f"`k` must be a percentage from 0 to 100; got {k}.")
-    if runs.rows.n_attacks == 0:
+    return of_true_rows(runs, int(adjusted_rows(runs, k, inclusive).sum()))
+
+
+def of_true_rows(runs: AlarmRuns, true: int) -> Outputs:
+    """Return precision, recall and F1 with so many attack rows counted as alarmed."""
+    n_attack, n_alarms = runs.rows.n_attack_rows, true + runs.false_rows
+    if n_attack == 0:
         return undefined("precision", "recall", "f1")
-    true = int(adjusted_rows(runs, k, inclusive).sum())
-    n_attack = runs.rows.n_attack_rows
-    n_alarms = true + runs.false_rows
     return {
         "precision": true / n_alarms if n_alarms else None,
         "recall": true / n_attack,

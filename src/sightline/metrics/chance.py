@@ -60,7 +60,7 @@ class Floor:
 def _draw_places(
     attack: int,
     length: int,
-    log_energy: Floats,
+    sums: Floats,
     line_block: npt.NDArray[np.int32],
     counts: npt.NDArray[np.int32],
     rng: np.random.Generator,
@@ -74,20 +74,21 @@ def _draw_places(
     ----------
     attack, length : int
         Calm rows before the attack, and its length.
-    log_energy, line_block : array of shape (n_calm,)
-        Log energy and block of the calm rows.
+    sums : array of shape (1 + n_calm,)
+        Sum of the log energy of the first 0, 1, ... calm rows.
+    line_block : array of shape (n_calm,)
+        Block of each calm row.
     counts : array of shape (n_draws, n_blocks)
         How often each block is drawn.
     rng : Generator
         For the draws.
     """
-    n_calm, n = len(log_energy), len(counts)
+    n_calm, n = len(line_block), len(counts)
     kept, within, at = rng.random((3, n))
     step = max(1, length // WINDOW_PARTS)
     starts = evenly_chosen(np.arange(0, n_calm - length + 1, step), MOST_WINDOWS)
     if len(starts) == 0:
         return np.full(n, -1)
-    sums = np.concatenate([[0.0], np.cumsum(log_energy)])
     side = max(LEAST_LEVEL_ROWS, LEVEL_LENGTHS * length)
 
     def level(first: Ints, stop: Ints) -> Floats:
@@ -97,7 +98,10 @@ def _draw_places(
 
     distance = np.abs(level(starts, starts + length) - level(*2 * [np.array([attack])]))
     n_near = max(1, int(np.ceil(NEAREST * len(starts))))
-    near = np.sort(starts[np.argsort(distance, kind="stable")[:n_near]])
+    # Those within the distance of the last of them; of several as far, the first ones.
+    reach = np.sort(distance)[n_near - 1]
+    near = starts[distance < reach]
+    near = np.sort(np.append(near, starts[distance == reach][: n_near - len(near)]))
     # The attack keeps its own place as often as one window of all: those may overlap.
     n_rows = int(np.minimum(np.diff(near, append=n_calm), length).sum())
     keep = 1 / (n_rows / length + 1)
@@ -153,12 +157,11 @@ def chance(
     lengths = np.array([attack.length for attack in attacks])
     # Where on the calm line each attack stands in each draw; -1 for its own place.
     drawn = np.empty((n_draws, len(attacks)), np.int64)
-    log_energy, line_block = log_of(energy[calm]), block_of[calm]
+    sums = np.concatenate([[0.0], np.cumsum(log_of(energy[calm]))])
+    line_block = block_of[calm]
     for i, attack in enumerate(attacks):
         before = int(np.searchsorted(calm, attack.start))
-        drawn[:, i] = _draw_places(
-            before, attack.length, log_energy, line_block, counts, rng
-        )
+        drawn[:, i] = _draw_places(before, attack.length, sums, line_block, counts, rng)
     own = len(calm) + np.cumsum(lengths) - lengths
     first = np.where(drawn < 0, own, drawn)
     attack_rows = np.flatnonzero(attacks_of_rows(attacks, len(labels)) >= 0)

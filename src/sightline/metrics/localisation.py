@@ -11,13 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.metrics.alarm_figures import (
-    Interval,
-    draws_of,
-    mean_interval,
-)
+from sightline.metrics.alarm_figures import Interval, draws_of, mean_interval
 from sightline.metrics.chance import Floor, floor_of
 from sightline.metrics.intervals import count_interval
+from sightline.metrics.ranking import mean_ranks
 
 # A target counts as localised if it is among this many first channels.
 HIT_RANKS = (1, 3, 5)
@@ -69,27 +66,6 @@ class LocalisationFigures:
     stage_hit_1: LocalisationFigure | None = None
 
 
-def ranks_of(strength: Floats) -> Floats:
-    """Return the rank of each channel in each row: 1 is the strongest, ties shared.
-
-    Parameters
-    ----------
-    strength : array of shape (n_attacks, p)
-        Higher is stronger.
-
-    Examples
-    --------
-    >>> ranks_of(np.array([[0.1, 5.0, 2.0, 2.0]])).tolist()
-    [[4.0, 1.0, 2.5, 2.5]]
-    """
-    ranks = np.empty(strength.shape)
-    for row, of_row in zip(-strength, ranks, strict=True):
-        rising = np.sort(row)
-        first = np.searchsorted(rising, row, side="left")
-        of_row[:] = (first + np.searchsorted(rising, row, side="right") + 1) / 2
-    return ranks
-
-
 def measure_localisation(
     strength: Floats,
     targets: Sequence[Sequence[int]],
@@ -123,7 +99,7 @@ def measure_localisation(
     n_attacks = len(strength)
     if n_attacks == 0:
         return None
-    ranks = ranks_of(strength)
+    ranks = mean_ranks(-strength)  # 1 is the strongest
     stages = None
     if stage_of is not None:
         # 1 for each channel of the stage that has the strongest channel of an attack.

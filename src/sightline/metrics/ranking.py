@@ -443,8 +443,17 @@ def _centred_ranks(first: Floats, second: Floats) -> tuple[list[Floats], float]:
     return ranks, float(np.sqrt((ranks[0] @ ranks[0]) * (ranks[1] @ ranks[1])))
 
 
-def mean_ranks(series: Floats) -> Floats:
-    """Return the rank of each value from 1, the mean rank for ties."""
-    _, inverse, counts = np.unique(series, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return (last - (counts - 1) / 2)[inverse]
+def mean_ranks(values: Floats) -> Floats:
+    """Return the rank of each value in its row from 1, the mean rank for ties.
+
+    Examples
+    --------
+    >>> mean_ranks(np.array([0.1, 5.0, 2.0, 2.0])).tolist()
+    [1.0, 4.0, 2.5, 2.5]
+    """
+    ranks = np.empty(values.shape)
+    for row, of_row in zip(np.atleast_2d(values), np.atleast_2d(ranks), strict=True):
+        rising = np.sort(row)
+        first = np.searchsorted(rising, row, side="left")
+        of_row[:] = (first + np.searchsorted(rising, row, side="right") + 1) / 2
+    return ranks

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sightline.data.arrays import Floats, Ints
 from sightline.errors import StreamError
-from sightline.metrics.alarm_metrics import Outputs, undefined
+from sightline.metrics.alarm_metrics import Outputs, of_true_rows, undefined
 from sightline.metrics.alarm_runs import AlarmRuns, LabelledRows, Series
 from sightline.metrics.score_metrics import ScoreRanks
 
@@ -52,7 +52,7 @@ def delayed(
         raise StreamError(f"`k` must be 1 or more rows; got {k}.")
     runs = AlarmRuns.of(labels, alarms, breaks)
     soon = (runs.first_alarms() - runs.rows.attacks[0] < k) & (runs.touching > 0)
-    return _of_rows(runs, int(runs.rows.lengths[soon].sum()))
+    return of_true_rows(runs, int(runs.rows.lengths[soon].sum()))
 
 
 def latency(
@@ -75,20 +75,8 @@ def latency(
     0.667
     """
     runs = AlarmRuns.of(labels, alarms, breaks)
-    return _of_rows(runs, int((runs.rows.attacks[1] - runs.first_alarms()).sum()))
-
-
-def _of_rows(runs: AlarmRuns, true: int) -> Outputs:
-    """Return precision, recall and F1 with so many attack rows counted as alarmed."""
-    n_attack = runs.rows.n_attack_rows
-    if n_attack == 0:
-        return undefined("precision", "recall", "f1")
-    n_alarms = true + runs.false_rows
-    return {
-        "precision": true / n_alarms if n_alarms else None,
-        "recall": true / n_attack,
-        "f1": 2 * true / (n_alarms + n_attack),
-    }
+    true = (runs.rows.attacks[1] - runs.first_alarms()).sum()
+    return of_true_rows(runs, int(true))
 
 
 def pate(

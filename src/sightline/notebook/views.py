@@ -146,10 +146,11 @@ def segment_view(value: SegmentResult) -> NotebookView:
     return shown(
         value,
         [
+            ("caught", attacks.YES_NO[value.caught]),
             ("verdict", attacks.verdict_cell(value)),
             ("targets", names(value.targets, MOST_NAMES)),
             ("evidence in", names(value.evidence_channels or (), MOST_NAMES)),
-            ("time in alarm (p99 rule)", share(value.coverage)),
+            ("rows over the limit (p99 rule)", share(value.coverage)),
             ("AUC", score(value.auc)),
             ("evidence (D_FULL)", number(value.d_full)),
         ],
@@ -160,7 +161,8 @@ def segment_view(value: SegmentResult) -> NotebookView:
 
 def comparison_view(value: Comparison) -> NotebookView:
     """Show figures side by side, differences, attacks caught."""
-    return shown(value, (), comparison.notebook_tables(value), value.notices)
+    notices = [as_labelled(one, value.labels) for one in value.notices]
+    return shown(value, (), comparison.notebook_tables(value), notices)
 
 
 def stream_view(value: ResidualStream) -> NotebookView:

@@ -828,7 +828,7 @@ _METHODS = {
     Method.ACCUMULATED: "accumulated",
     Method.OWN: "own",
 }
-_MOMENTS = {Moment.FIRST_ALARM: "first alarm", Moment.ATTACK: "attack"}
+_MOMENTS = {Moment.FIRST_ALARM: "first row over the limit", Moment.ATTACK: "attack"}
 
 
 class Measured(NamedTuple):

@@ -4,8 +4,6 @@ What a better alarm rule would do, false alarms by leading channel, hour and sta
 the plant, and the strongest alarms of a record without attacks.
 """
 
-from typing import Final
-
 import numpy as np
 
 from sightline.data.arrays import NORMAL, Ints
@@ -29,9 +27,6 @@ MAJORITY = 0.6
 MAX_NAMES = 3
 # Numbers of the rules in chart data.
 _CODES = {OWN: chart_data.OWN, P99: chart_data.P99}
-# Size of the picture of an episode, in units of its drawing.
-WIDTH: Final = 240.0
-HEIGHT: Final = 48.0
 
 
 def repair_sentences(evaluation: Evaluation) -> list[str]:
@@ -347,34 +342,11 @@ def peak_words(peak: float) -> str:
 
 
 def episode_svg(episode: Episode, label: str) -> str:
-    """Return the score around an episode, the episode itself and the limit as SVG.
-
-    Examples
-    --------
-    >>> from sightline.rules.episodes import EpisodePicture
-    >>> picture = EpisodePicture(first=10, step=5, values=(0.0, 2.0))
-    >>> one = Episode(start=15, stop=20, peak=2.0, tags=(), picture=picture)
-    >>> episode_svg(one, "score").partition('<path d="')[2].partition('"')[0]
-    'M0 48.0H120.0V0.0H240.0V48H0Z'
-    """
+    """Return the score around an episode, the episode itself and the limit as SVG."""
     picture = episode.picture
     if picture is None:
         return ""
-    top = max(*picture.values, 1.25, 0.0)
-    column = WIDTH / len(picture.values)
-    steps = [
-        f"{'M0 ' if k == 0 else 'V'}{HEIGHT * (1 - value / top):.1f}"
-        f"H{column * (k + 1):.1f}"
-        for k, value in enumerate(picture.values)
-    ]
-    scale = column / picture.step
-    left = round((episode.start - picture.first) * scale, 1)
-    width = round(max((episode.stop - episode.start) * scale, 1.0), 1)
-    limit = round(HEIGHT * (1 - 1 / top), 1)
-    return (
-        f'<svg class="episode" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'preserveAspectRatio="none" role="img" aria-label="{label}"><rect x="{left}" '
-        f'y="0" width="{width}" height="{HEIGHT}"/><path d="{"".join(steps)}'
-        f'V{HEIGHT:.0f}H0Z"/><line x1="0" x2="{WIDTH}" y1="{limit}" y2="{limit}"/>'
-        "</svg>"
-    )
+    n_rows = picture.step * len(picture.values)
+    begin = (episode.start - picture.first) / n_rows
+    end = (episode.stop - picture.first) / n_rows
+    return charts.score_svg(picture.values, begin, end, label)

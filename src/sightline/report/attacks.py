@@ -8,6 +8,7 @@ that the results hold around each attack.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ from sightline.judgement.verdicts import (
 from sightline.report import charts
 from sightline.report.charts import JsonObject
 from sightline.report.entries import Entry, unique
-from sightline.show.evaluations import OWN, P99, RULE_WORDS
+from sightline.show.evaluations import OWN, P99, RULE_WORDS, rules_of
+from sightline.show.table import Column, Columns, RecordTable, TableCell
 from sightline.text import (
     UNKNOWN,
     delay,
@@ -46,8 +48,11 @@ from sightline.text import names as name_list
 
 # Signals drawn below one another in the picture of an attack.
 MAX_SIGNALS = 5
+CAUGHT = {True: "caught", False: "not caught"}
 # A peak above this multiple of the limit is not written as a number.
 MOST_TIMES = 10_000
+# Attacks in the open, letters of the name of one, columns of the picture of its score.
+MOST_LINES, MOST_LETTERS, SCORE_COLUMNS = 40, 48, 60
 # Contributions smaller than the largest by this factor get no colour.
 HEAT_RANGE = 200
 
@@ -131,13 +136,16 @@ class AttackRow:
 
     @property
     def found(self) -> Answer:
-        """Whether the present rule alarms because of the attack."""
+        """Whether alarms of the present rule single the attack out, and catch it."""
         answer, facts = self.segment.found, self.entry.evaluation.diagnosis
         if answer is None:
             return Answer(UNKNOWN)
+        word, reason = "yes" if answer.is_found else "no", self._reason(answer)
         if facts is not None and facts.is_standing:
-            return Answer("no", "the alarm never stops")
-        return Answer("yes" if answer.is_found else "no", self._reason(answer))
+            word, reason = "no", "the alarm never stops"
+        if self.is_caught is None:
+            return Answer(word, reason)
+        return Answer(word, f"{CAUGHT[self.is_caught]}; {reason}")
 
     @property
     def evidence(self) -> Answer:
@@ -188,7 +196,7 @@ class AttackRow:
 
     @property
     def alarms(self) -> tuple[float, int | None]:
-        """Share of rows in alarm, and rows to the first alarm, of the present rule."""
+        """Share of rows over the limit of the present rule, and rows to the first."""
         rung = (self.segment.ladder or {}).get(OWN)
         own = self.entry.first_alarms(OWN)
         if self.entry.main_rule != OWN or rung is None or not own:
@@ -196,8 +204,14 @@ class AttackRow:
         return rung.coverage, own[self.index]
 
     @property
+    def is_caught(self) -> bool | None:
+        """Whether the rule in use catches it; None if that was not counted."""
+        attacks = rules_of(self.entry.evaluation)[self.entry.main_rule].attacks
+        return None if attacks is None else self.segment.id in attacks.which
+
+    @property
     def delayed(self) -> str:
-        """The time to the first alarm."""
+        """The time to the first row over the limit."""
         return delay(self.alarms[1], self.entry.evaluation.stream.step_s)
 
 
@@ -244,6 +258,38 @@ class AttackGroup:
         """Name and note of the attack list; empty where there are none."""
         said = ((row.segment.name, row.segment.note) for row in self.rows)
         return next((": ".join(filter(None, one)) for one in said if any(one)), "")
+
+    @property
+    def line(self) -> TableCell:
+        """Its id, which leads to what every detector says of it, and its name."""
+        said = self.listed if len(self.listed) <= MOST_LETTERS else ""
+        for word in () if said else self.listed.split():
+            if len(said) + len(word) > MOST_LETTERS:
+                said += " \u2026"
+                break
+            said = f"{said} {word}".strip()
+        return TableCell(self.attack.id, href=self.key, notes=(said,) if said else ())
+
+    @property
+    def picture(self) -> str:
+        """The score around it, as SVG, on a scale that shows 1% and 100 limits."""
+        energy, segment = self.entry.traces.test_energy, self.segment
+        limit = self.entry.evaluation.probe.tau99
+        first = max(0, segment.start - segment.length)
+        around = energy[first : segment.stop + segment.length]
+        if not limit or not np.isfinite(limit) or not len(around):
+            return ""
+        step = -(-len(around) // SCORE_COLUMNS)
+        edges = np.arange(0, len(around), step)
+        peaks = np.maximum.reduceat(np.nan_to_num(around / limit, posinf=1e9), edges)
+        times = f"{number(float(peaks.max()))} times the alarm limit"
+        label = f"Score around attack {escape(self.attack.id)}: at most {times}"
+        return charts.score_svg(
+            [float(value) for value in np.log10(1 + 9 * peaks)],
+            (segment.start - first) / len(edges) / step,
+            (segment.stop - first) / len(edges) / step,
+            label,
+        )
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -359,6 +405,65 @@ def attack_groups(entries: Sequence[Entry]) -> list[AttackGroup]:
             key = unique(f"attack-{slug(testbed)}_{slug(attack.id)}", keys)
             groups.append(AttackGroup(key, attack, clock, rows))
     return groups
+
+
+def explained(
+    groups: Sequence[AttackGroup], testbed: str
+) -> tuple[RecordTable[AttackGroup], RecordTable[AttackGroup]]:
+    """Return one line for each attack of a testbed: its cause, evidence and picture.
+
+    By the first detector that has it. The first `MOST_LINES` attacks, and the others.
+    """
+    mine = [one for one in groups if one.entry.testbed == testbed]
+
+    def cause(group: AttackGroup) -> TableCell:
+        row = group.rows[0]
+        words = row.verdict.in_words(row.entry.evaluation.stream.p)
+        term = f"verdict-{row.verdict.word}"
+        sure = (row.confidence,) if row.confidence else ()
+        return TableCell(words, mark=row.verdict, term=term, notes=sure)
+
+    def evidence(group: AttackGroup) -> TableCell:
+        tags = group.segment.evidence_channels or ()
+        reason = group.rows[0].evidence.reason
+        return TableCell(
+            name_list(tags, 2) or UNKNOWN, notes=(reason,) if reason else ()
+        )
+
+    def caught(group: AttackGroup) -> TableCell:
+        counts = [row.is_caught for row in group.rows]
+        if None in counts:
+            return TableCell(UNKNOWN)
+        by = f"by {counts.count(True)} of {len(counts)} detectors"
+        return TableCell("yes" if counts[0] else "no", notes=(by,) * (len(counts) > 1))
+
+    columns: Columns[AttackGroup] = (
+        Column("attack", "attack", lambda g: g.line, term="attack"),
+        Column(
+            "began",
+            "began",
+            lambda g: TableCell(f"{g.began}\n{g.lasted}"),
+            term="start",
+            title="Began\nlasted",
+        ),
+        Column(
+            "targets",
+            "targets",
+            lambda g: name_list(g.targets, 2) or UNKNOWN,
+            term="target",
+        ),
+        Column("cause", "cause", cause, term="verdict", title="Seen, or why not"),
+        Column("evidence", "evidence", evidence, term="evidence", title="Evidence in"),
+        Column("caught", "caught", caught, term="caught", title="Caught"),
+        Column(
+            "score",
+            "score",
+            lambda g: TableCell(drawing=g.picture),
+            term="score-around",
+        ),
+    )
+    first, rest = mine[:MOST_LINES], mine[MOST_LINES:]
+    return RecordTable("", columns, first), RecordTable("", columns, rest)
 
 
 def matrix(
@@ -611,11 +716,16 @@ def localisation_of(entry: Entry, segment_id: str) -> JsonObject | None:
         ranks = attack.ranks.get(method, {})
         first, whole = ranks.get(Moment.FIRST_ALARM), ranks.get(Moment.ATTACK)
         if whole is not None:
-            at_alarm = "" if first is None else f"{first:g} at the first alarm, "
+            at_alarm = (
+                "" if first is None else f"{first:g} at the first row over the limit, "
+            )
             parts.append(f"{label} {at_alarm}{whole:g} in the attack")
     one = "The target" if len(attack.targets) == 1 else "The best-ranked target"
     ranked = f"{one} has rank, of {found.n_channels} tags: {'; '.join(parts)}."
-    labels = {Moment.FIRST_ALARM: "at the first alarm", Moment.ATTACK: "in the attack"}
+    labels = {
+        Moment.FIRST_ALARM: "at the first row over the limit",
+        Moment.ATTACK: "in the attack",
+    }
     return {
         "sentence": ranked if parts else "",
         "moments": [

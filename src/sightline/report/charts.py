@@ -29,6 +29,8 @@ LEVELS = 4095
 MIN_ENERGY = 1e-12
 # More knots would make the page larger and no chart finer.
 MAX_KNOTS = 2000
+# Size of a small picture of a score, in units of its drawing.
+SCORE_WIDTH, SCORE_HEIGHT = 240.0, 48.0
 _ARRAY_TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "f4": "Float32Array"}
 
 
@@ -257,6 +259,43 @@ def time_text(entry: Entry, row: int, clock: PageClock | None = None) -> str:
         return stamp(moment, entry.evaluation.stream.timezone)
     days, rest = divmod(round(3600 * moment), 86_400)
     return f"day {days + 1}, {rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def score_svg(values: Sequence[float], begin: float, end: float, label: str) -> str:
+    """Return a score in limits, a shaded part of it and the limit as SVG.
+
+    Parameters
+    ----------
+    values : sequence of float
+        One for each column; 1 is the limit.
+    begin, end : float
+        The shaded part, as shares of the width.
+    label : str
+        What a screen reader says.
+
+    Examples
+    --------
+    >>> picture = score_svg((0.0, 2.0), 0.5, 1.0, "score")
+    >>> picture.partition('<path d="')[2].partition('"')[0]
+    'M0 48.0H120.0V0.0H240.0V48H0Z'
+    """
+    top = max(*values, 1.25, 0.0)
+    column = SCORE_WIDTH / len(values)
+    steps = [
+        f"{'M0 ' if k == 0 else 'V'}{SCORE_HEIGHT * (1 - value / top):.1f}"
+        f"H{column * (k + 1):.1f}"
+        for k, value in enumerate(values)
+    ]
+    left = round(SCORE_WIDTH * begin, 1)
+    width = round(max(SCORE_WIDTH * (end - begin), 1.0), 1)
+    limit = round(SCORE_HEIGHT * (1 - 1 / top), 1)
+    return (
+        f'<svg class="episode" viewBox="0 0 {SCORE_WIDTH} {SCORE_HEIGHT}" '
+        f'preserveAspectRatio="none" role="img" aria-label="{label}"><rect x="{left}" '
+        f'y="0" width="{width}" height="{SCORE_HEIGHT}"/><path d="{"".join(steps)}'
+        f'V{SCORE_HEIGHT:.0f}H0Z"/><line x1="0" x2="{SCORE_WIDTH}" y1="{limit}" '
+        f'y2="{limit}"/></svg>'
+    )
 
 
 class Excerpt(NamedTuple):

@@ -16,10 +16,10 @@ from sightline.audit.record import Finding, Severity
 from sightline.blindspots.result import blindest, sentence
 from sightline.comparison import compare
 from sightline.comparison.paired import STAR_LEVEL
-from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SWITCHES, Evaluation, Protocol
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.judge import METHOD
+from sightline.judgement.verdicts import Verdict
 from sightline.metrics.alarm_load import BY_CHANCE, DAY_S
 from sightline.report.entries import Entry
 from sightline.rules.choose import (
@@ -46,7 +46,7 @@ from sightline.show.evaluations import (
     rules_of,
 )
 from sightline.show.rules import GlanceRow
-from sightline.show.table import TableCell
+from sightline.show.table import CellNote
 
 # Detectors that a headline names.
 MAX_NAMES = 3
@@ -76,65 +76,52 @@ def glance(entries: Sequence[Entry]) -> list[GlanceRow]:
     ]
 
 
-def standings(
-    comparison: compare.Comparison,
-) -> dict[tuple[str, str], list[tuple[str, bool]]]:
-    """Return how each detector compares with the highest of its testbed.
+def ties(comparison: compare.Comparison, testbed: str) -> list[str]:
+    """Return who has the highest figure, and who cannot be told apart from it.
 
-    Returns
-    -------
-    dict
-        By testbed and detector, for each of `STANDING_FIGURES`: the figure and whether
-        it can be told apart from the highest, in words; whether it is the highest.
+    A sentence for each of `STANDING_FIGURES`, where a testbed has several detectors.
     """
-    lines: dict[tuple[str, str], list[tuple[str, bool]]] = {}
+    sentences = []
     for figure in STANDING_FIGURES:
-        means: dict[str, dict[str, float]] = {}
-        for row in comparison.figures:
-            if row.figure == figure and row.mean is not None:
-                means.setdefault(row.testbed, {})[row.detector] = row.mean
-        tests = {
-            (row.testbed, frozenset(row.detectors)): row.p_adjusted
-            for row in comparison.differences
-            if row.figure == figure
+        means = {
+            row.detector: row.mean
+            for row in comparison.figures
+            if (row.testbed, row.figure) == (testbed, figure) and row.mean is not None
         }
-        for testbed, values in means.items():
-            best = max(values, key=lambda label: values[label])
-            for label, mean in values.items() if len(values) > 1 else ():
-                p = tests.get((testbed, frozenset((label, best))))
-                if label == best:
-                    words = "the highest"
-                elif p is None:
-                    words = "not compared with the highest"
-                elif p <= STAR_LEVEL:
-                    words = f"below the highest ({text.p_value(p)})"
-                else:
-                    words = f"not told apart ({text.p_value(p)})"
-                line = f"{FIGURES[figure].name} {text.score(mean)}: {words}"
-                lines.setdefault((testbed, label), []).append((line, label == best))
+        if len(means) < 2:
+            continue
+        best = max(means, key=lambda label: means[label] or 0.0)
+        tests = {
+            one: row.p_adjusted
+            for row in comparison.differences
+            if (row.testbed, row.figure) == (testbed, figure) and best in row.detectors
+            for one in row.detectors
+        }
+        found: dict[str, list[str]] = {}
+        for label in sorted(
+            means.keys() - {best}, key=lambda one: -(means[one] or 0.0)
+        ):
+            p = tests.get(label)
+            kind = "not compared with it"
+            if p is not None:
+                kind = "below it" if p <= STAR_LEVEL else "not told apart from it"
+            found.setdefault(kind, []).append(
+                label if p is None else f"{label} ({text.p_value(p)})"
+            )
+        said = "; ".join(f"{kind}: {text.names(who)}" for kind, who in found.items())
+        highest = f"{best} has the highest {FIGURES[figure].name}"
+        sentences.append(f"{highest}, {text.score(means[best])}; {said}.")
+    return sentences
+
+
+def notes_of(entry: Entry) -> list[CellNote]:
+    """Return what stands below the name of a detector."""
+    lines = []
+    if entry.is_earlier:
+        lines.append(CellNote("verdicts by earlier rules", is_warning=True))
+    if len(entry.results) > 1:
+        lines.append(CellNote(f"{len(entry.results)} seeds; the first is shown"))
     return lines
-
-
-def localised(evaluation: Evaluation) -> TableCell:
-    """Return how often the evidence points at the attacked tag, and by chance.
-
-    Attacks of which a target is among the first three channels by the conditional
-    deviation, at the first alarm of the p99 rule. A dash if no attack with an alarm has
-    a known target.
-    """
-    localisation = evaluation.localisation
-    figures = (localisation.figures if localisation else {}).get(Method.CONDITIONAL, {})
-    figure = figures.get(Moment.FIRST_ALARM)
-    if figure is None:
-        return TableCell(text.UNKNOWN)
-    hit, n = figure.hit_3, figure.n_attacks
-    words = f"{round(hit.value * n)} of {n}"
-    if hit.floor is None:
-        return TableCell(words)
-    chance = f"chance {text.mean_count(hit.floor.value * n)}"
-    if hit.floor.above_floor:
-        return TableCell(words, notes=(chance,))
-    return TableCell(words, style="dim", notes=(f"{chance}: no better",))
 
 
 # ---- what to change ----------------------------------------------------------------
@@ -149,7 +136,9 @@ class Advised:
     heading : str
         What to do, in one phrase.
     text : str
-        Why, where there is no table of rules.
+        The decision with its conditions.
+    why : str
+        What it rests on, for those who ask.
     rules : tuple of (str, str, RuleOutcome)
         The rule in use, and the one that is compared with it: role ("now", "instead",
         "added", "compared"), name and outcome.
@@ -161,6 +150,7 @@ class Advised:
 
     heading: str
     text: str = ""
+    why: str = ""
     rules: tuple[tuple[str, str, RuleOutcome], ...] = ()
     basis: str = ""
     caveat: str = ""
@@ -198,9 +188,14 @@ def advised(entry: Entry) -> Advised:
     if facts.n_attacks:
         word = "later attack" if facts.split else "attack"
         later = f" and {text.plural(facts.n_attacks, word)}"
+    decision, in_set, why = facts.choice, facts.set_choice, rule_advice(evaluation)
+    said = "" if decision is None else decision.sentence
+    if in_set and not in_set.action.changes and decision is not None:
+        said = in_set.sentence
     return Advised(
         heading=heading,
-        text=rule_advice(evaluation),
+        text=facts.said(said),
+        why=why,
         rules=(
             ("now", words.removeprefix("the "), present),
             (role, f"rule {chosen.name!r}", chosen),
@@ -223,6 +218,7 @@ def _what_to_do(
         return {
             ChoiceOutcome.REVIEW_FIRST: f"Review episodes of {entry.label} first",
             ChoiceOutcome.TRAIN_AGAIN: f"Train {entry.label} again",
+            ChoiceOutcome.NO_RULE: f"No rule yet for {entry.label}",
         }[outcome], "compared"
     action = SetAction.REPLACE if in_set is None else in_set.action
     if action is SetAction.KEEP:
@@ -376,8 +372,8 @@ def blind_command(entry: Entry) -> str:
     return f"sightline blindspots {entry.evaluation.stream.name}.npz --out blind"
 
 
-def believed(entries: Sequence[Entry]) -> list[Statement]:
-    """Return how far the figures can be trusted, with links to the sections."""
+def reviewed_first(entries: Sequence[Entry]) -> list[Statement]:
+    """Return what must be reviewed before figures are believed, with links."""
 
     def counts(what: str, findings: Sequence[Finding], link: str) -> Statement:
         n = Counter(one.severity for one in findings)
@@ -399,6 +395,14 @@ def believed(entries: Sequence[Entry]) -> list[Statement]:
     rows = [data, counts("Method", list(protocol), "protocol")]
     evaluation = entries[0].evaluation
     facts = evaluation.diagnosis
+    if evaluation.episodes:
+        n = text.plural(len(evaluation.episodes), "unexplained episode")
+        line = f"{n}: say which were incidents"
+        rows.insert(0, (line, "episode", "episodes", True))
+    undecided = [one.word for one in entries[0].verdicts].count(Verdict.UNDECIDED)
+    if undecided:
+        line = f"{text.plural(undecided, 'attack')} without a verdict"
+        rows.append((line, "verdict-undecided", "each-attack", False))
     if facts is not None and facts.false_cause_rate is not None:
         line = (
             f"False causes: {text.share(facts.false_cause_rate, 1)} of "

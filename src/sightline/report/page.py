@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     import jinja2
 
 _ASSETS = files("sightline.report") / "assets"
+# The doors of the page by id: a template of the same name for each.
+DOORS = {"decide": "Decide", "explain": "Explain", "compare": "Compare"}
 STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
 SCRIPTS = (
     "packing.js",
@@ -267,7 +269,7 @@ def render(
             groups={t: [e for e in entries if e.testbed == t] for t in testbeds},
             comparison=comparison,
             sensitivity=sensitivity,
-            standings=overview.standings(comparison),
+            notes={entry.label: overview.notes_of(entry) for entry in entries},
             transfer=RecordTable("", compared.transfer_columns(), transfer),
             agreement={
                 (row.testbed, frozenset(row.detectors)): row
@@ -352,6 +354,7 @@ def _environment(is_labelled: bool) -> "jinja2.Environment":
         "catalogue": catalogue,
         "charts": charts,
         "codes": CODES,
+        "doors": DOORS,
         "compared": compared,
         "evaluations": evaluations,
         "verdict_detected": Verdict.DETECTED,

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from sightline.data.arrays import Floats, Ints
-from sightline.data.row_tables import Rows
 from sightline.data.segments import Segment
-from sightline.energy.energy import ScoredTest
 from sightline.errors import StreamError
-from sightline.metrics.alarm_load import AlarmLoad, Delays, episodes_of, first_rises
+from sightline.metrics.alarm_load import AlarmLoad, first_rises
 from sightline.rules.choose import PRESENT_WORDS
 from sightline.rules.limits import Budget
 from sightline.rules.oracle import (
@@ -24,6 +22,7 @@ from sightline.rules.oracle import (
     find_sightings,
     first_alarm_rows,
 )
+from sightline.rules.scoring import ScoredStream
 from sightline.text import duration, per_day, share
 
 if TYPE_CHECKING:
@@ -170,16 +169,14 @@ class Ceiling:
 
 
 def ceilings(
-    rows: Rows, test: ScoredTest, made: "Commissioning", shown: Sequence[bool] = ()
+    scored: ScoredStream, made: "Commissioning", shown: Sequence[bool] = ()
 ) -> list[Ceiling | None]:
     """Return the ceiling of every attack, and how rules stand to it.
 
     Parameters
     ----------
-    rows : Rows
-        Test residuals.
-    test : ScoredTest
-        The test with its attacks and its attack-free time.
+    scored : ScoredStream
+        The stream with its attacks and its attack-free time.
     made : Commissioning
         Rules made on this stream; their budget is the oracle's.
     shown : sequence of bool
@@ -192,24 +189,26 @@ def ceilings(
         of one row, where no attack-free window is as long, and everywhere if there are
         fewer than two attack-free rows, or they never change.
     """
-    segments, budget = test.segments, made.facts.accepted
+    test, budget = scored.test, made.facts.accepted
+    segments = test.segments
     if not segments:
         return []
     try:
-        calm = AttackFreeLaw.of(rows, test, test.attack_free.for_alarms)
+        calm = AttackFreeLaw.of(scored.stream.test, test, test.attack_free.for_alarms)
     except StreamError:
         return [None] * len(segments)
     # The chosen rule, and the one in use.
     facts, present = made.facts, made.facts.present[-1]
     split = facts.split
     rises = made.alarms[facts.chosen].caught_at + split
-    alarms = test.alarms if test.own_alarms is None else test.own_alarms
-    episodes = episodes_of(alarms, Delays.of_step(test.step_s), test.breaks)
     load = facts.row(facts.chosen).load
     rules = [
         _RuleAlarms(name=facts.chosen, rises=rises, first=split, load=load),
         _RuleAlarms(
-            name=present.name, rises=episodes.caught_at, first=0, load=present.load
+            name=present.name,
+            rises=scored.present.caught_at,
+            first=0,
+            load=present.load,
         ),
     ]
     sightings = [

@@ -6,7 +6,7 @@ in residual space. The judged rows choose no rule; they only say what came true.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.audit.record import audit_in
 from sightline.data.arrays import Bools, Floats, Ints
-from sightline.data.row_tables import gather_rows
+from sightline.data.row_tables import JoinedRows, Rows, gather_rows, kept_rows
 from sightline.data.stream import ResidualStream
 from sightline.energy.energy import leading_channels
 from sightline.metrics.alarm_load import (
@@ -26,6 +26,7 @@ from sightline.metrics.alarm_load import (
 )
 from sightline.rules.judging import (
     IN_USE,
+    MOVES,
     ChoiceOutcome,
     CommissioningFacts,
     JudgedRows,
@@ -39,7 +40,8 @@ from sightline.rules.judging import (
 )
 from sightline.rules.limits import LEAST_ALARMS, SWING, Budget, clusters_of
 from sightline.rules.making import AttackFreePeriod, Fitting, MadeRule, RuleMaker
-from sightline.rules.rule import LinearView, Memory, Rule, View
+from sightline.rules.normal import raw_rows
+from sightline.rules.rule import LinearView, Memory, Rule, RuleRun, View
 from sightline.text import (
     duration,
     mean_count,
@@ -75,8 +77,6 @@ MOST_FAR: Final = 0.05
 ROUNDS: Final = 3
 # So much more time around attacks must not decide.
 GUARD_S: Final = 60.0
-# Leaving episodes out is a question to people if a limit moves by more than this.
-MOVES: Final = 1.2
 # Sight: steps of this length, at so many places, each with so many rows before it.
 STEP_S: Final = 900.0
 N_PLACES: Final = 40
@@ -217,14 +217,15 @@ def rows_of(episodes: Sequence[SetAside], n_rows: int, after: int) -> Bools:
 def chances_kept(maker: RuleMaker, names: Sequence[str]) -> dict[str, float]:
     """Return the chance that each rule keeps the budget, with `TOLERANCE`.
 
-    Rules are made at `ORIGINS` and judged on the commissioning rows that follow. Where
-    too few rows come before every origin, the rows that set the limits must do.
+    Rules are made at `ORIGINS` and judged on the commissioning rows that follow, as the
+    judged rows judge them: on the record as it came, incidents and all. Where too few
+    rows come before every origin, the rows that set the limits must do.
     """
     period, budget = maker.fitting.period, maker.budget
     chances: dict[str, list[float]] = {name: [] for name in names}
     for origin in ORIGINS:
-        is_later = np.arange(period.n_rows) >= int(origin * period.n_rows)
-        first = period.without(is_later)
+        row = int(origin * period.n_rows)
+        first = period.without(np.arange(period.n_rows) >= row)
         if budget.per_day * first.days < LEAST_ALARMS:
             continue
         fitting = Fitting(
@@ -232,12 +233,66 @@ def chances_kept(maker: RuleMaker, names: Sequence[str]) -> dict[str, float]:
         )
         early = RuleMaker(fitting, budget, maker.delays)
         rules = {name: early.limited(name)[0] for name in names}
-        for name, load, by_day in _later_loads(early, rules, period.without(~is_later)):
-            chances[name].append(chance_kept(load, by_day, budget))
+        rows, judged, score = rows_since(period, row)
+        runs = run_family(early.family, rules, rows, judged, score)
+        for name, run in runs.items():
+            chances[name].append(_chance_on(run, judged, budget))
     return {
         name: float(np.mean(found)) if found else _chance_at_once(maker, name)
         for name, found in chances.items()
     }
+
+
+def rows_since(
+    period: AttackFreePeriod, row: int
+) -> tuple[Rows, JudgedRows, Floats | None]:
+    """Return the records from a commissioning row on, and the own score.
+
+    Between attack-free rows a record has the others too: a rule follows them, remembers
+    them, and may stand long after.
+    """
+    tables, is_free, breaks, scores = [], [np.zeros(0, np.bool_)], [0], []
+    for one in period.without(np.arange(period.n_rows) < row).tables:
+        rows, own, begins = one.rows, one.score, one.breaks
+        place = np.arange(rows.n_rows)
+        if one.record is not None and one.index is not None:
+            first, last = int(one.index[0]), int(one.index[-1])
+            record, every = one.record, np.arange(one.record.test.n_rows)
+            rows = kept_rows(raw_rows(record.test), (first <= every) & (every <= last))
+            own = None if record.score is None else record.score[first : last + 1]
+            begins, place = record.test_breaks - first, one.index - first
+        offset = sum(len(part) for part in is_free)
+        breaks += [offset, *(begins[(begins > 0) & (begins < rows.n_rows)] + offset)]
+        is_free.append(np.isin(np.arange(rows.n_rows), place))
+        tables.append(rows)
+        scores += [] if own is None else [own]
+    judged = JudgedRows(
+        first=0,
+        is_attack_free=np.concatenate(is_free),
+        attacks=(),
+        breaks=np.unique(breaks),
+        step_s=period.step_s,
+    )
+    has_score = len(scores) == len(tables)
+    joined = tables[0] if len(tables) == 1 else JoinedRows(tuple(tables))
+    return joined, judged, np.concatenate(scores) if has_score else None
+
+
+def _chance_on(run: RuleRun, judged: JudgedRows, budget: Budget) -> float:
+    """Return the chance that a rule keeps a budget, by what it says of some rows.
+
+    Time in alarm after an incident counts here from the first minute: a rule that
+    stands after one incident for an hour stands for longer after another.
+    """
+    load = judged.load(
+        run.episodes, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
+    )
+    free = judged.is_attack_free
+    day = (np.flatnonzero(free) * judged.step_s // DAY_S).astype(np.int64)
+    # Not every day has attack-free rows.
+    day = np.unique(day, return_inverse=True)[1]
+    in_alarm = (run.episodes.rows | run.standing)[free].astype(float)
+    return chance_kept(load, np.bincount(day, in_alarm), np.bincount(day), budget)
 
 
 def _chance_at_once(maker: RuleMaker, name: str) -> float:
@@ -250,56 +305,39 @@ def _chance_at_once(maker: RuleMaker, name: str) -> float:
         alarms_per_day=made.alarms / days,
         share_of_time=made.share,
     )
-    return chance_kept(load, np.array([made.share]), maker.budget)
+    return chance_kept(load, np.array([made.share]), np.ones(1), maker.budget)
 
 
-def _later_loads(
-    maker: RuleMaker, rules: Mapping[str, Rule], period: AttackFreePeriod
-) -> Iterator[tuple[str, AlarmLoad, Floats]]:
-    """Yield what each rule costs on some rows, and its share of each day."""
-    judged = JudgedRows(
-        first=0,
-        is_attack_free=np.ones(period.n_rows, np.bool_),
-        attacks=(),
-        breaks=period.breaks,
-        step_s=period.step_s,
-    )
-    own = [table.score for table in period.tables if table.score is not None]
-    score = np.concatenate(own) if len(own) == len(period.tables) else None
-    runs = run_family(maker.family, rules, period.rows, judged, score)
-    day = (np.arange(period.n_rows) * period.step_s // DAY_S).astype(np.int64)
-    # Of rows longer than a day not every day has one.
-    day = np.unique(day, return_inverse=True)[1]
-    for name, run in runs.items():
-        alarms = run.episodes
-        load = judged.load(
-            alarms, run.rule.delays, run.exceeds, run.n_out > 0, run.standing
-        )
-        in_alarm = (alarms.rows | run.standing).astype(float)
-        yield name, load, np.bincount(day, in_alarm) / np.bincount(day)
-
-
-def chance_kept(load: AlarmLoad, share_by_day: Floats, budget: Budget) -> float:
+def chance_kept(
+    load: AlarmLoad, in_alarm: Floats | Ints, rows: Floats | Ints, budget: Budget
+) -> float:
     """Return the chance that a rule keeps a budget with tolerance, given some rows.
 
     The rate has a gamma law with shape alarms / 2 + 1/2 and exposure days / 2; the
     share of time is that of days drawn again.
 
+    Parameters
+    ----------
+    load : AlarmLoad
+        What it costs on these rows.
+    in_alarm, rows : array of shape (n_days,)
+        Rows in alarm of each day, and all rows.
+    budget : Budget
+        Alarms a day and share of time.
+
     Examples
     --------
     >>> load = AlarmLoad(alarms=60, days=10.0, alarms_per_day=6.0, share_of_time=0.002)
-    >>> round(chance_kept(load, np.full(10, 0.002), Budget()), 2)
+    >>> round(chance_kept(load, np.full(10, 2), np.full(10, 1000), Budget()), 2)
     0.99
     """
     from scipy.special import gammainc
 
     most = TOLERANCE[0] * budget.per_day * (load.days or 0.0)
     rate = float(gammainc(load.alarms / 2 + 0.5, most / 2))
-    drawn = np.random.default_rng(0).integers(
-        0, len(share_by_day), (400, len(share_by_day))
-    )
-    means = share_by_day[drawn].mean(axis=1)
-    return rate * float(np.mean(means <= TOLERANCE[1] * budget.share))
+    drawn = np.random.default_rng(0).integers(0, len(rows), (400, len(rows)))
+    shares = in_alarm[drawn].sum(axis=1) / rows[drawn].sum(axis=1)
+    return rate * float(np.mean(shares <= TOLERANCE[1] * budget.share))
 
 
 # --- Sight ----------------------------------------------------------------------------
@@ -530,15 +568,18 @@ def choose_rule(
         )
     if not firm:
         return choice(ChoiceOutcome.REVIEW_FIRST, _why_not_firm(best, budget))
-    if not 1 / MOVES <= (best.moves or 1.0) <= MOVES:
+    if not best.is_clear:
         return choice(ChoiceOutcome.REVIEW_FIRST, _what_moves(best, len(episodes)))
-    text = f"rule {best.name!r}, limit {number(best.limit)}, for {budget}"
-    if but := _conditions(best):
-        return choice(ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}.")
-    return choice(
-        ChoiceOutcome.TAKE,
-        f"Take {text}: its chance to keep the budget is {share(best.chance_kept)}.",
-    )
+    return choice(*_taken(best, budget))
+
+
+def _taken(line: RuleLine, budget: Budget) -> tuple[ChoiceOutcome, str]:
+    """Return the outcome where a rule is taken, and the sentence."""
+    text = f"rule {line.name!r}, limit {number(line.limit)}, for {budget}"
+    if but := _conditions(line):
+        return ChoiceOutcome.CONDITIONS, f"Take {text}, but {but}."
+    kept = share(line.chance_kept)
+    return ChoiceOutcome.TAKE, f"Take {text}: its chance to keep the budget is {kept}."
 
 
 def _conditions(line: RuleLine) -> str:
@@ -585,33 +626,44 @@ def _why_not_firm(line: RuleLine, budget: Budget) -> str:
 
 
 def after_later_rows(
-    choice: RuleChoice, outcome: RuleOutcome, budget: Budget
+    choice: RuleChoice, outcomes: Sequence[RuleOutcome], budget: Budget
 ) -> RuleChoice:
-    """Return the decision with a condition where later rows cost over twice the budget.
+    """Return the decision after the judged rows: they choose no rule, but rule one out.
 
-    Later rows choose no rule; they may only speak against the one that was chosen.
+    A rule that costs more than `MOST_COST` budgets there is never advised. Then
+    `USUAL`, which needs no lead, is taken if it costs less; else no rule is.
     """
-    load = outcome.load
-    if not choice.outcome.has_rule or not is_far_over(load, budget):
+    rows = {row.name: row for row in outcomes}
+    if not choice.outcome.has_rule or not is_far_over(rows[choice.rule].load, budget):
         return choice
-    is_many = (load.alarms_per_day or 0.0) > MOST_COST * budget.per_day
-    why = "the plant has changed: set the limit again on newer attack-free rows"
+    over, why = rows[choice.rule].load, _why_over(rows[choice.rule], budget)
+    cost = f"{load_words(over)}, more than twice the budget"
+    usual = next((one for one in choice.lines if one.name == USUAL), None)
+    has_usual = usual is not None and usual.may_be_taken and choice.rule != USUAL
+    if usual and has_usual and not is_far_over(rows[USUAL].load, budget):
+        outcome, sentence = _taken(usual, budget)
+        sentence += (
+            f" On judged rows {choice.rule!r}, of more value, makes {cost}: {why}."
+        )
+        return replace(choice, outcome=outcome, rule=USUAL, sentence=sentence)
+    also = f", and {USUAL!r} costs too much as well" if has_usual else ""
+    sentence = f"No rule yet: on judged rows {choice.rule!r} makes {cost}{also}: {why}."
+    return replace(choice, outcome=ChoiceOutcome.NO_RULE, sentence=sentence)
+
+
+def _why_over(outcome: RuleOutcome, budget: Budget) -> str:
+    """Return why a rule costs too much on judged rows."""
     if outcome.questions:
-        why = (
+        return (
             "nobody answers on these rows, and an alarm about a tag that has moved "
             "stands until somebody says that it is normal "
             f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
         )
-    elif not is_many:
-        why = "some alarms stand"
-        if outcome.attacks.n_attacks:
-            why += ", as where the plant has not come back after an attack"
-    return replace(
-        choice,
-        outcome=ChoiceOutcome.CONDITIONS,
-        sentence=f"{choice.sentence} On judged rows it costs more than twice the "
-        f"budget, {load_words(load)}: {why}.",
-    )
+    if (outcome.load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
+        return "the plant has changed; set limits on newer attack-free rows"
+    if outcome.attacks.n_attacks:
+        return "some alarms stand, as where the plant has not come back after an attack"
+    return "some alarms stand"
 
 
 def choose_set(

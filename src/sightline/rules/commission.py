@@ -225,7 +225,7 @@ def part_of_test(
         ends=ends,
         normal=stream.reviewed_normal[is_used],
         index=used,
-        clock=stream.test_time,
+        record=stream,
     )
 
 
@@ -619,8 +619,8 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
     runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
     table, curves, alarms, in_alarm = _judged(basis, maker, rules, runs)
     if choice is not None:
-        row = next(row for row in table if row.name == chosen)
-        choice = after_later_rows(choice, row, settings.budget)
+        choice = after_later_rows(choice, table, settings.budget)
+        chosen = choice.rule
     notes = list(_notes(basis, calm, settings, uses_calibration=uses_calibration))
     if episodes and not far_share:
         notes.append(f"{left_out_words(len(episodes))} of the commissioning rows.")

@@ -36,6 +36,8 @@ from sightline.text import Labelling, as_labelled
 NO_ROWS: Final = np.zeros(0, np.int64)
 # The rule in use that was given, as tables call it.
 IN_USE: Final = "in use"
+# Leaving episodes out is a question to people if a limit moves by more than this.
+MOVES: Final = 1.2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -420,12 +422,15 @@ class ChoiceOutcome(StrEnum):
         Take the rule, but know what it does not see or may cost.
     ``TAKE``
         Take the rule.
+    ``NO_RULE``
+        None yet: on judged rows it costs more than twice the budget.
     """
 
     TRAIN_AGAIN = "train again"
     REVIEW_FIRST = "review first"
     CONDITIONS = "take with conditions"
     TAKE = "take"
+    NO_RULE = "no rule yet"
 
     @property
     def has_rule(self) -> bool:
@@ -506,6 +511,16 @@ class RuleLine:
     def is_firm(self) -> bool:
         """Whether its limit hangs neither on few peaks nor on seconds of labels."""
         return max(self.swing, self.guard) <= MOST_SWING
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether episodes that were left out hardly move its limit."""
+        return 1 / MOVES <= (self.moves or 1.0) <= MOVES
+
+    @property
+    def may_be_taken(self) -> bool:
+        """Whether it sees something, and nobody must look at its limit first."""
+        return self.sight > 0 and self.is_firm and self.is_clear
 
     @property
     def value(self) -> float:

@@ -23,6 +23,7 @@ from sightline.data.row_tables import (
     read_on_grid,
 )
 from sightline.data.segments import run_bounds
+from sightline.data.stream import ResidualStream
 from sightline.metrics.alarm_load import DAY_S, Delays
 from sightline.rules.limits import (
     Budget,
@@ -80,8 +81,8 @@ class AttackFreeTable:
         Rows that somebody reviewed and called normal: they are never left out.
     index : array of int, shape (n_rows,), optional
         Where each row is in its record. None for rows of train.
-    clock : array, optional
-        Time of each row of the record.
+    record : ResidualStream, optional
+        Whose test the record is: incidents and all.
     """
 
     rows: Rows
@@ -91,7 +92,7 @@ class AttackFreeTable:
     ends: tuple[float, float] | None = None
     normal: Bools | None = None
     index: Ints | None = None
-    clock: Floats | None = None
+    record: ResidualStream | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -153,7 +154,8 @@ class AttackFreePeriod:
         """Return where a row is in its record, and its time; None for rows of train."""
         for table in self.tables:
             if row < table.rows.n_rows and table.index is not None:
-                place, clock = int(table.index[row]), table.clock
+                place = int(table.index[row])
+                clock = None if table.record is None else table.record.test_time
                 return place, None if clock is None else float(clock[place])
             row -= table.rows.n_rows
         return None, None

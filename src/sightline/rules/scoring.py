@@ -14,7 +14,7 @@ import numpy as np
 from sightline.audit import attack_facts
 from sightline.audit.attack_facts import AttackFacts
 from sightline.audit.record import audit_in
-from sightline.data.arrays import ATTACK, NORMAL, Floats, Labels
+from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Labels
 from sightline.data.row_tables import Rows, make_calls, read_on_grid
 from sightline.data.segments import Attack, with_guard
 from sightline.data.stream import ResidualStream
@@ -29,6 +29,7 @@ from sightline.energy.energy import (
 from sightline.energy.reference import Moments
 from sightline.energy.tag_extremes import TagExtremes
 from sightline.errors import StreamError
+from sightline.metrics.alarm_load import Delays, Episodes, episodes_of
 from sightline.metrics.ranking import AttackRanks, rank_attacks
 from sightline.metrics.windows import (
     WindowEnergies,
@@ -81,6 +82,18 @@ class ScoredStream:
         spread = np.sqrt(np.diag(self.energies.moments.covariance))
         find = partial(TagExtremes.of, rows, is_free, spread)
         return make_calls(rows, [find])[0]
+
+    @property
+    def present_alarms(self) -> Bools:
+        """Where the rule in use is in alarm: the user's own, or else the p99 rule."""
+        own = self.test.own_alarms
+        return self.test.alarms if own is None else own
+
+    @cached_property
+    def present(self) -> Episodes:
+        """The alarms of the rule in use."""
+        delays = Delays.of_step(self.test.step_s)
+        return episodes_of(self.present_alarms, delays, self.test.breaks)
 
     @cached_property
     def ranks(self) -> AttackRanks:

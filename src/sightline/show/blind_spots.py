@@ -7,20 +7,29 @@ alarms cost.
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from typing import Any
 
 import numpy as np
 
 from sightline.blindspots.result import (
+    N_SENTENCES,
     BlindSpot,
     BlindSpots,
     RuleSight,
     SpotOutcome,
+    TogetherSize,
     TradeOff,
     WhatIf,
     blindest,
     range_words,
     size,
     weight,
+)
+from sightline.blindspots.result import (
+    UNSIZED as UNSIZED,
+)
+from sightline.blindspots.result import (
+    unseen as unseen,
 )
 from sightline.show.rules import rule_key
 from sightline.show.table import Column, Columns, RecordTable, TableCell
@@ -29,12 +38,6 @@ from sightline.text import UNKNOWN, duration, number, per_day, share
 # Shapes with a heat map, and what people read.
 _MAPS = {"step": "Kept off by the same amount", "ramp": "Drifting away"}
 _SIGNS = {1: "raised", -1: "lowered", 0: ""}
-# Shapes without a size, and what people read.
-UNSIZED = {
-    "frozen": "stays where it was",
-    "replay": "repeats the stretch before",
-    "actuator": "shows another state",
-}
 # Ends of the scale of a heat map, in shares of a tag's range.
 _COOL, _HOT = 0.01, 10.0
 # The picture of the trade-off.
@@ -116,16 +119,61 @@ def what_if_table(spots: BlindSpots) -> RecordTable[WhatIf]:
     return RecordTable("What if", WHAT_IF, spots.what_if)
 
 
+def together_table(
+    spots: BlindSpots, most: int | None = None
+) -> RecordTable[tuple[TogetherSize, ...]]:
+    """Return how far each tag can be off alone and with others, the blindest first.
+
+    Parameters
+    ----------
+    spots : BlindSpots
+        What was found.
+    most : int, optional
+        How many tags; all by default.
+    """
+    rows: dict[str, list[TogetherSize]] = {}
+    for one in spots.together:
+        rows.setdefault(one.tag, []).append(one)
+    records = [tuple(row) for row in rows.values()][:most]
+    counts = [one.count for one in records[0]] if records else []
+
+    def column(k: int, count: int | None) -> Column[tuple[TogetherSize, ...]]:
+        def get(row: tuple[TogetherSize, ...]) -> TableCell:
+            one = row[k]
+            amount = f"{number(one.size)} {one.unit}".strip()
+            sign = "" if one.outcome is SpotOutcome.SEEN else "> "
+            return TableCell(f"{sign}{amount}", (one.of_range,))
+
+        title = "with any" if count is None else f"with {count}"
+        return Column(f"with_{count}", title if count != 0 else "alone", get, "r")
+
+    def what(row: tuple[TogetherSize, ...]) -> str:
+        return f"{row[0].shape} {_SIGNS[row[0].sign]}, {duration(row[0].duration_s)}"
+
+    columns: Columns[tuple[TogetherSize, ...]] = (
+        Column("tag", "tag", lambda row: row[0].tag),
+        Column("what", "falsified", what),
+        *(column(k, count) for k, count in enumerate(counts)),
+    )
+    title = "Off unseen in half of the places, alone and with other sensors"
+    return RecordTable(title, columns, records)
+
+
 def terminal_tables(
     spots: BlindSpots,
-) -> list[RecordTable[RuleSight] | RecordTable[WhatIf]]:
-    """Return cost and blindness of the rules, and what the user's attacks would do."""
+) -> list[RecordTable[Any]]:
+    """Return what the terminal shows.
+
+    Cost and blindness of the rules, tags alone and with others, and what the user's
+    attacks would do.
+    """
     where = "residual space" if spots.is_residual else "telemetry"
     title = (
         f"{spots.name}: {spots.n_places} places in {number(spots.days)} days, "
         f"falsified {where}"
     )
-    return [sights_table(spots, title), what_if_table(spots)]
+    together = together_table(spots, N_SENTENCES)
+    return [sights_table(spots, title), together, what_if_table(spots)]
 
 
 def notebook_tables(
@@ -194,18 +242,6 @@ def _heat_column(seconds: float) -> Column[dict[float, BlindSpot]]:
         return TableCell(share(part), (value,), notes=(title,))
 
     return Column(f"{seconds:g}", duration(seconds), get, "r")
-
-
-def unseen(spots: BlindSpots) -> list[BlindSpot]:
-    """Return shapes without a size that are missed for the longest duration."""
-    longest: dict[tuple[str, str], BlindSpot] = {}
-    for spot in spots.of_rule():
-        if spot.shape in UNSIZED and spot.share_seen is not None:
-            known = longest.setdefault((spot.tag, spot.shape), spot)
-            if spot.duration_s > known.duration_s:
-                longest[spot.tag, spot.shape] = spot
-    missed = [s for s in longest.values() if (s.share_seen or 0.0) < 0.5]
-    return sorted(missed, key=lambda s: (s.shape, s.share_seen or 0.0, s.tag))
 
 
 def trade_off_svg(points: Sequence[TradeOff]) -> str:

@@ -1,12 +1,13 @@
 """What is shown of alarm rules: in use, on later rows, promises, and members."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from sightline.data.zones import stamp
+from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import Evaluation
 from sightline.judgement.verdicts import RungName
 from sightline.metrics.alarm_load import DAY_S, AlarmLoad, AttackAlarms
@@ -22,7 +23,6 @@ from sightline.show.evaluations import (
     LATER_ROWS,
     RULE_WORDS,
     WHOLE_TEST,
-    caught_chance,
     cost_of,
     name_of,
     on_rows,
@@ -45,6 +45,7 @@ from sightline.text import (
     mean_count,
     names,
     number,
+    p_value,
     per_day,
     plural,
     probability,
@@ -138,23 +139,23 @@ def delay_words(seconds: float | None) -> str:
     return "at once" if seconds == 0 else duration(seconds)
 
 
-def _glance_caught(record: GlanceRecord) -> TableCell:
-    """Return the attacks that a rule catches, of how many, and by chance."""
+def _glance_use(record: GlanceRecord) -> AttackAlarms | None:
+    """Return which attacks a rule catches; None if that was not counted."""
     if isinstance(record, CommissioningFacts):
-        attacks = record.row(record.chosen).attacks
-    else:
-        known = on_rows(record.evaluation, record.rule).attacks
-        if known is None:
-            return TableCell(UNKNOWN, notes=("not counted in results so old",))
-        attacks = known
+        return record.row(record.chosen).attacks
+    return on_rows(record.evaluation, record.rule).attacks
+
+
+def _glance_caught(record: GlanceRecord) -> TableCell:
+    """Return the attacks that a rule catches, of how many, with the interval."""
+    attacks = _glance_use(record)
+    if attacks is None:
+        return TableCell(UNKNOWN, notes=("not counted in results so old",))
     n = attacks.n_attacks
     if not n:
         return TableCell(UNKNOWN)
     low, high = (100 * end / n for end in count_interval(attacks.caught, n))
-    notes: list[CellNote | str] = [
-        f"95% interval {share(low / 100)} to {share(high / 100)}",
-        CellNote(f"skill {skill_words(attacks)}", "skill"),
-    ]
+    notes: list[CellNote | str] = []
     if isinstance(record, RuleInUse):
         facts, counts = record.evaluation.diagnosis, record.counts
         if facts is not None and facts.rule == record.rule and facts.is_standing:
@@ -164,83 +165,101 @@ def _glance_caught(record: GlanceRecord) -> TableCell:
             mean, ends = sum(counts) / len(counts), f"{min(counts)} to {max(counts)}"
             notes.append(f"mean {mean:.1f}, {ends} over {len(counts)} seeds")
     bar = (
-        f'<span class="range" aria-hidden="true"><i style="left:{low:.1f}%;'
-        f'width:{high - low:.1f}%"></i><b style="left:{100 * attacks.caught / n:.1f}%">'
-        "</b></span>"
+        f'<span class="range" role="img" aria-label="95% interval {low:.0f}% to '
+        f'{high:.0f}%" title="95% interval {low:.0f}% to {high:.0f}%"><i style="left:'
+        f'{low:.1f}%;width:{high - low:.1f}%"></i><b style="left:'
+        f'{100 * attacks.caught / n:.1f}%"></b></span>'
     )
-    text = f"{attacks.caught} of {n}\n{caught_chance(attacks)}"
+    text = f"{attacks.caught} of {n}"
     values = (attacks.caught, n)
     return TableCell(text, values, "bold", notes=tuple(notes), drawing=bar)
 
 
+def _glance_chance(record: GlanceRecord) -> TableCell:
+    """Return how many attacks would be caught by chance, and how likely that is."""
+    attacks = _glance_use(record)
+    if attacks is None or not attacks.n_attacks:
+        return TableCell(UNKNOWN)
+    p = () if attacks.p_value is None else (p_value(attacks.p_value),)
+    return TableCell(mean_count(attacks.caught_by_chance), notes=p)
+
+
 def _glance_alarms(record: GlanceRecord) -> TableCell:
-    """Return false alarms, share of attack-free time, and how alarms come."""
+    """Return the alarms of a rule in attack-free time; a note if they are too many."""
     warning = ""
     load: AlarmLoad | None
     if isinstance(record, CommissioningFacts):
         load = record.row(record.chosen).load
-        words, rate = count_words(load), share(load.share_of_time, 1)
+        words = count_words(load)
         if is_over(load, record):
             warning = "over the budget"
     else:
         alarms = rules_of(record.evaluation)[record.rule]
         load = on_rows(record.evaluation, record.rule).load
-        words, rate = cost_of(record.evaluation, record.rule)
+        words, _ = cost_of(record.evaluation, record.rule)
         if over_alarms(record.evaluation, record.rule):
             warning = "over-alarming"
             # In results of earlier versions an alarm that never stops touches an attack
             # each time, so it counts as no false alarm although it lasts all the time.
             if alarms.load is None and alarms.false_positive_segments == 0:
                 words = "none fully outside attacks"
-    notes = []
-    if load is not None and (comes := burden(load)):
-        notes.append(CellNote(comes, "alarm-load"))
-    if warning:
-        notes.append(CellNote(f"\u25b2 {warning}", is_warning=True))
-    return TableCell(f"{words}\n{rate} of time", notes=tuple(notes))
+    notes = (CellNote(f"\u25b2 {warning}", is_warning=True),) if warning else ()
+    return TableCell(words, notes=notes)
+
+
+def _glance_share(record: GlanceRecord) -> str:
+    if isinstance(record, CommissioningFacts):
+        return share(record.row(record.chosen).load.share_of_time, 1)
+    return cost_of(record.evaluation, record.rule)[1]
 
 
 def _glance_rule(record: GlanceRecord) -> TableCell:
     if isinstance(record, RuleInUse):
         rows = on_rows(record.evaluation, record.rule).rows
-        return TableCell(f"{RULE_WORDS[record.rule]} rule,\non the {rows}")
+        return TableCell(f"{RULE_WORDS[record.rule]} rule\n{rows}")
     rows = LATER_ROWS if record.split else WHOLE_TEST
-    text = f"rule {record.chosen!r}\nfor {record.budget},\non the {rows}"
+    text = f"rule {record.chosen!r}\nfor {record.budget},\n{rows}"
     return TableCell(text, term="budget-rule")
 
 
 def _glance_delay(record: GlanceRecord) -> str:
     """Return the median time to the alarm that catches an attack."""
-    if isinstance(record, CommissioningFacts):
-        return delay_words(record.row(record.chosen).attacks.delay_s)
-    attacks = on_rows(record.evaluation, record.rule).attacks
+    attacks = _glance_use(record)
     return UNKNOWN if attacks is None else delay_words(attacks.delay_s)
+
+
+def _glance_named(record: GlanceRecord) -> TableCell:
+    """Return how often the evidence points at the attacked tag, and by chance.
+
+    Attacks of which a target is among the first three channels by the conditional
+    deviation, at the first alarm of the p99 rule; a dash for other rules, and if no
+    attack with an alarm has a known target.
+    """
+    figure = None
+    if isinstance(record, RuleInUse) and record.rule == RungName.PROBE:
+        found = record.evaluation.localisation
+        figures = found.figures.get(Method.CONDITIONAL, {}) if found else {}
+        figure = figures.get(Moment.FIRST_ALARM)
+    if figure is None:
+        return TableCell(UNKNOWN)
+    hit, n = figure.hit_3, figure.n_attacks
+    words = f"{round(hit.value * n)} of {n}"
+    if hit.floor is None:
+        return TableCell(words)
+    chance = f"chance {mean_count(hit.floor.value * n)}"
+    if hit.floor.above_floor:
+        return TableCell(words, notes=(chance,))
+    return TableCell(words, style="dim", notes=(f"{chance}: no better",))
 
 
 GLANCE: Columns[GlanceRecord] = (
     Column("rule", "rule", _glance_rule, wrap=False, term="rule"),
-    Column(
-        "caught",
-        "attacks caught,\nand by chance",
-        _glance_caught,
-        "r",
-        wrap=True,
-        term="caught",
-    ),
-    Column(
-        "alarms",
-        "alarms,\nshare of time",
-        _glance_alarms,
-        "r",
-        term="false-alarms",
-    ),
-    Column(
-        "delay",
-        "typical\ndelay",
-        _glance_delay,
-        "r",
-        term="delay",
-    ),
+    Column("caught", "attacks\ncaught", _glance_caught, "r", term="caught"),
+    Column("by_chance", "by\nchance", _glance_chance, "r", term="chance"),
+    Column("alarms", "false\nalarms", _glance_alarms, "r", term="false-alarms"),
+    Column("share", "share\nof time", _glance_share, "r", term="time-in-alarm"),
+    Column("delay", "delay", _glance_delay, "r", term="delay"),
+    Column("named", "tag\nnamed", _glance_named, "r", term="first-three"),
 )
 
 
@@ -249,17 +268,43 @@ def glance_table(
 ) -> RecordTable[tuple[str, GlanceRecord]]:
     """Return what each alarm rule did on one testbed, in operators' words."""
     detector: Column[tuple[str, GlanceRecord]]
-    detector = Column("detector", "detector", itemgetter(0))
+    detector = Column("detector", "detector", itemgetter(0), min_width=8)
     first_seed = ", first seed of each" if any(row.n_seeds > 1 for row in rows) else ""
     return RecordTable(
         f"At a glance on {testbed}{first_seed}",
-        (detector, *(column.over(itemgetter(1)) for column in GLANCE)),
+        # What is named is left to the page: 80 columns are no more.
+        (detector, *(column.over(itemgetter(1)) for column in GLANCE[:-1])),
         [
             ("" if k else row.detector, rule)
             for row in rows
             for k, rule in enumerate(row.rules)
         ],
     ).as_labelled(Labelling.of_all(rule.labels for row in rows for rule in row.rules))
+
+
+def page_glance(
+    rows: Sequence[GlanceRow], notes: Mapping[str, Sequence[CellNote]]
+) -> RecordTable[tuple[GlanceRow, GlanceRecord]]:
+    """Return the same for the page, with notes below the name of each detector."""
+
+    def detector(line: tuple[GlanceRow, GlanceRecord]) -> TableCell:
+        row, rule = line
+        is_first = rule is row.rules[0]
+        return TableCell(row.detector, notes=tuple(notes[row.detector]) * is_first)
+
+    def style(line: tuple[GlanceRow, GlanceRecord]) -> str:
+        row, rule = line
+        if isinstance(rule, CommissioningFacts):
+            return "chosen"
+        return "first" if rule is row.rules[0] else ""
+
+    name: Column[tuple[GlanceRow, GlanceRecord]]
+    name = Column("detector", "detector", detector, term="detector")
+    columns: Columns[tuple[GlanceRow, GlanceRecord]]
+    columns = (name, *(column.over(itemgetter(1)) for column in GLANCE))
+    lines = [(row, rule) for row in rows for rule in row.rules]
+    labels = Labelling.of_all(rule.labels for _, rule in lines)
+    return RecordTable("At a glance", columns, lines, style=style).as_labelled(labels)
 
 
 # ---- rules on later rows ---------------------------------------------------------

@@ -61,6 +61,8 @@ class TableCell:
         Where ``evaluation.json`` has the value, such as ``rank.roc_auc``.
     drawing : str
         HTML that the page shows between the text and the notes.
+    href : str
+        Where on the page the text leads to, by id.
     """
 
     text: str = ""
@@ -72,6 +74,7 @@ class TableCell:
     term: str = ""
     place: str = ""
     drawing: str = ""
+    href: str = ""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from sightline.files import (
     staged_file,
     staged_folder,
 )
-from sightline.judgement.verdicts import RungName
+from sightline.judgement.verdicts import Reading, RungName, Verdict
 from sightline.show.attacks import SEGMENTS, attacks_of
 from sightline.show.evaluations import SUMMARY, NamedResult
 from sightline.show.table import write_csv
@@ -631,7 +631,7 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
     """
     if values["schema"] < SCHEMA:
         values = values | _blocks_of_schema_1(values)
-    values = _with_caught(values)
+    values = _with_uncaught(_with_caught(values))
     diagnosis = values.get("diagnosis")
     if not isinstance(diagnosis, dict) or "method" in diagnosis:
         return values
@@ -667,6 +667,35 @@ def _with_caught(value: Any) -> Any:
         earlier = ("caught", "raised"), ("caught_by_chance", "raised_by_chance")
         value = value | {name: value.get(old) for name, old in earlier}
     return {name: _with_caught(one) for name, one in value.items()}
+
+
+def _with_uncaught(values: Any) -> Any:
+    """Return values in which what no alarm catches is not called detected.
+
+    Earlier versions called an attack detected that the rule singles out, even if its
+    alarm had begun before; and a signature whose rows are over the limit.
+    """
+    segments, detected = values.get("segments"), str(Verdict.DETECTED)
+    instead, n_changed = str(Verdict.ALREADY_IN_ALARM), 0
+    for one in segments if isinstance(segments, list) else ():
+        if not isinstance(one, dict):
+            continue
+        if isinstance(read := one.get("signature"), dict):
+            if read.get("reading") == detected:
+                read["reading"] = str(Reading.COVERED)
+        if one.get("caught") is not False:
+            continue
+        shares = one.get("alternatives")
+        if isinstance(shares, dict) and detected in shares:
+            shares[instead] = shares.pop(detected)
+        if one.get("verdict") == detected:
+            one["verdict"], n_changed = instead, n_changed + 1
+            sentence = str(one.get("sentence") or "")
+            one["sentence"] = sentence.replace(" detects it: ", " singles it out: ")
+    counts = values.get("verdict_counts")
+    if n_changed and isinstance(counts, dict) and isinstance(counts.get(detected), int):
+        counts |= {detected: counts[detected] - n_changed, instead: n_changed}
+    return values
 
 
 def _blocks_of_schema_1(values: dict[str, Any]) -> dict[str, Any]:

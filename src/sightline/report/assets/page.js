@@ -43,14 +43,26 @@ byId("theme").addEventListener("click", () => {
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redrawAll);
 byId("testbed").addEventListener("change", (event) => chooseTestbed(Number(event.target.value)));
-window.addEventListener("hashchange", () => { unfoldTarget(); followLink(); });
+window.addEventListener("hashchange", () => { enter(); followLink(); });
 
-/* A link may lead into a part that is folded. */
-function unfoldTarget() {
-  const target = byId(location.hash.slice(1)), fold = target?.closest("details");
-  if (!fold || fold.open) return;
-  fold.open = true;
-  target.scrollIntoView({ block: "start" });
+/* A link leads through the door that its target is behind, and unfolds what it is in. */
+function enter() {
+  const target = byId(location.hash.slice(1));
+  const door = target?.closest(".door") ?? document.querySelector(".door[data-open]") ?? document.querySelector(".door");
+  for (const one of document.querySelectorAll(".door")) one.toggleAttribute("data-open", one === door);
+  for (const link of document.querySelectorAll(".doors a")) {
+    if (link.hash === `#${door.id}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  document.documentElement.dataset.door = door.id;
+  const folded = [];
+  for (let fold = target?.closest("details"); fold; fold = fold.parentElement.closest("details")) folded.push(fold);
+  if (target?.matches(".fold")) folded.push(target.querySelector("details"));
+  for (const fold of folded) fold.open = true;
+  if (folded.length) target.scrollIntoView({ block: "start" });
+  // Wider or narrower since it was drawn.
+  for (const [id, one] of charts) if (one.isDrawn && byId(id).checkVisibility() && byId(id).clientWidth !== one.width) drawChart(id);
+  if (document.documentElement.dataset.ready) drawWhenSeen();
 }
 
 /* For printing, unfold everything, draw all charts in light colours and show all rows. */
@@ -74,7 +86,7 @@ function printing(isPrinting) {
   } else if (state.theme) root.dataset.theme = state.theme;
   else delete root.dataset.theme;
   state.printing = isPrinting;
-  for (const id of charts.keys()) drawChart(id);
+  for (const id of charts.keys()) if (isPrinting || charts.get(id).isDrawn) drawChart(id);
   redrawPictures();
 }
 window.addEventListener("beforeprint", () => printing(true));
@@ -96,6 +108,7 @@ async function start() {
     return;
   }
   chooseTestbed(0);
+  enter();
   paintAgreement();
   showAttacks();
   showAllTags();
@@ -110,7 +123,7 @@ async function start() {
   const drawn = drawWhenSeen();
   showStates();
   const stays = readerStays();
-  unfoldTarget();
+  enter();
   await followLink("instant");
   document.documentElement.dataset.ready = "yes";
   performance.mark("ready");

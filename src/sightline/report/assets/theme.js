@@ -115,8 +115,10 @@ function chart(id, draw, then) {
 function drawChart(id) {
   const { draw, then } = charts.get(id);
   const place = byId(id);
+  // What is folded or behind another door has no size: it is drawn when it is shown.
+  if (!state.printing && !place.checkVisibility()) { charts.get(id).isDrawn = false; watcher.observe(place); return; }
   const spec = draw();
-  charts.get(id).isDrawn = true;
+  Object.assign(charts.get(id), { isDrawn: true, width: place.clientWidth });
   if (!spec) {
     Plotly.purge(place);
     place.style.height = "";
@@ -135,23 +137,23 @@ function redrawCharts() {
   for (const [id, one] of charts) if (one.isDrawn) drawChart(id);
 }
 
-/* Draw the charts in view first and the others when idle; resolves when all are drawn. */
+const watcher = new IntersectionObserver((observed) => {
+  for (const { isIntersecting, target } of observed) if (isIntersecting) { watcher.unobserve(target); drawChart(target.id); }
+}, { rootMargin: "300px" });
+
+/* Draw the charts in view first and the others of the door when idle; those that are folded
+   wait until they are shown. Resolves when all that can be seen are drawn. */
 function drawWhenSeen() {
-  let finish;
-  const allDrawn = new Promise((done) => { finish = done; });
-  const waiting = new Set(charts.keys());
-  const draw = (id) => { if (waiting.delete(id)) drawChart(id); };
-  const watcher = new IntersectionObserver((observed) => {
-    for (const one of observed) if (one.isIntersecting) { watcher.unobserve(one.target); draw(one.target.id); }
-  }, { rootMargin: "300px" });
+  const waiting = [...charts.keys()].filter((id) => !charts.get(id).isDrawn);
   for (const id of waiting) watcher.observe(byId(id));
   const idle = window.requestIdleCallback || ((f) => setTimeout(f, 50));
-  const next = () => {
-    const [id] = waiting;
-    if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); finish(); return; }
-    draw(id);
+  return new Promise((done) => {
+    const next = () => {
+      const id = waiting.shift();
+      if (id === undefined) { document.documentElement.dataset.drawn = "all"; performance.mark("drawn"); done(); return; }
+      if (!charts.get(id).isDrawn && byId(id).checkVisibility()) { watcher.unobserve(byId(id)); drawChart(id); }
+      idle(next);
+    };
     idle(next);
-  };
-  idle(next);
-  return allDrawn;
+  });
 }

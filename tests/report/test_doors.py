@@ -1,0 +1,67 @@
+"""The three doors: few words before anything is opened, and each term explained."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from report.doors import OpenText
+from report.plant import evaluations
+from report.test_unexplained import calm
+
+from sightline import write_report
+from sightline.report.page import DOORS
+
+MOST_WORDS = 2000
+__all__ = ["calm"]  # a fixture
+
+
+def page_of(results, folder):
+    path = write_report(results, folder / "report.html")
+    return OpenText(path.read_text(encoding="utf-8"))
+
+
+def demo_like():
+    """Return results of seven detectors on 26 attacks, as `sightline demo` has."""
+    made = []
+    for k, name in enumerate(("var", "geco", "pca", "fusagnet", "nsibf", "gdn", "x")):
+        base = evaluations()[0 if k % 2 else 1]
+        segments = tuple(
+            replace(base.segments[i % 6], id=str(i + 1), name="A name", note="a note")
+            for i in range(26)
+        )
+        parts = {
+            field: array[[i % 6 for i in range(26)]]
+            for field, array in vars(base.traces).items()
+            if field.startswith(("segment_", "excerpt_")) and array is not None
+        }
+        if base.traces.own_first_alarm is not None:
+            first = base.traces.own_first_alarm
+            parts["own_first_alarm"] = first[[i % 6 for i in range(26)]]
+        stream = replace(base.stream, detector=name, n_segments=26)
+        traces = replace(base.traces, **parts)
+        made.append(replace(base, stream=stream, segments=segments, traces=traces))
+    return made
+
+
+@pytest.fixture(scope="module")
+def pages(calm, tmp_path_factory):
+    """Return what is open of a small plant, a demo, and a plant without incidents."""
+    small = [one for one in evaluations() if one.stream.testbed == "works"]
+    given = {"small": small, "demo": demo_like(), "no incidents": [calm]}
+    return {
+        name: page_of(results, tmp_path_factory.mktemp("doors"))
+        for name, results in given.items()
+    }
+
+
+@pytest.mark.parametrize("which", ["small", "demo", "no incidents"])
+def test_each_door_has_at_most_2000_words(pages, which):
+    words = pages[which].words
+    assert list(words) == list(DOORS)
+    assert all(100 < count <= MOST_WORDS for count in words.values()), words
+
+
+def test_all_lines_stand_before_anything_is_opened(pages):
+    text = pages["demo"].text("explain")
+    assert re.search(r"\b26\b", text)
+    assert pages["demo"].text("compare").count("for 96/day,5%, later rows") == 7
