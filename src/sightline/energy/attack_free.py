@@ -115,14 +115,17 @@ class AttackFreeTime:
         """
         left_out = np.zeros(len(labels), np.uint8)
 
-        left_out[labels == ATTACK] |= LeftOut.ATTACK
-        left_out[labels == IGNORED] |= LeftOut.IGNORED
+        def leave_out(rows: Bools | slice, reason: LeftOut) -> None:
+            left_out[rows] |= np.uint8(reason)
+
+        leave_out(labels == ATTACK, LeftOut.ATTACK)
+        leave_out(labels == IGNORED, LeftOut.IGNORED)
         n_guard = max(1, int(np.ceil(GUARD_S / (step_s or GUARD_S) - 1e-6)))
         for attack in attacks:
-            left_out[attack.stop : attack.stop + n_guard] |= LeftOut.GUARD
+            leave_out(slice(attack.stop, attack.stop + n_guard), LeftOut.GUARD)
         for attack, after in zip(attacks, aftermath_s, strict=bool(aftermath_s)):
             n_after = int(np.ceil((after or 0.0) / (step_s or 1.0) - 1e-6))
-            left_out[attack.stop : attack.stop + n_after] |= LeftOut.AFTERMATH
+            leave_out(slice(attack.stop, attack.stop + n_after), LeftOut.AFTERMATH)
         n_slop = slop_rows(step_s, label_slop_s)
         # No label slips across rows that count nowhere.
         ignored = np.flatnonzero(labels == IGNORED)
@@ -130,8 +133,8 @@ class AttackFreeTime:
         cuts = np.concatenate([own, ignored, ignored + 1])
         margins = label_margins(attacks, len(labels), n_slop, cuts)
         for attack, (before, after) in zip(attacks, margins.tolist(), strict=True):
-            left_out[attack.start - before : attack.start] |= LeftOut.SLOP
-            left_out[attack.stop : attack.stop + after] |= LeftOut.SLOP
+            leave_out(slice(attack.start - before, attack.start), LeftOut.SLOP)
+            leave_out(slice(attack.stop, attack.stop + after), LeftOut.SLOP)
         return cls(left_out, margins)
 
     def without(self, reasons: LeftOut) -> Bools:
