@@ -6,6 +6,7 @@
     python bench/alarm_rules.py batadal --folder DATA
     python bench/alarm_rules.py skab --folder DATA
     python bench/alarm_rules.py budgets --seeds 501-502 --folder STREAMS
+    python bench/alarm_rules.py plants --seeds 321-324 --folder STREAMS
     python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
     python bench/alarm_rules.py following --folder STREAMS --budget 6/day
     python bench/alarm_rules.py weeks --seeds 601-603
@@ -22,6 +23,10 @@ promise holds; then the skill of each rule. Waterworks: 2 + 4 days at 10 s, VAR 
 ``*.npz`` of a folder, as they are and with seven glitches among the commissioning rows:
 alarms realised over alarms allowed, and by how much limits and later alarms change from
 one budget to the next.
+
+``plants``: writes streams of VAR and PCA for each seed: 2 + 4 days of waterworks
+without drift, with mild and with strong fouling, 2 + 5 days of the Tennessee Eastman
+process, 40 + 40 days of a water network.
 
 ``choice``: for every ``*.npz`` of a folder (PLANT-DETECTOR.npz) the rule that is
 chosen, and incidents raised beyond chance on later rows, at no more than twice the
@@ -132,22 +137,36 @@ def waterworks(
 
 def _simulate(seed: int, drift: str, attacked: bool, paths: Sequence[Path]) -> None:
     options = {} if attacked else {"scenario": Scenario()}
-    testbed = open_testbed(
-        "waterworks",
-        days_train=2,
-        days_test=4,
-        seed=seed,
-        drift=f"fouling={drift}",
-        **options,
-    )
+    days = {"days_train": 2, "days_test": 4}
+    drifts = {"drift": f"fouling={drift}"}
+    _write_streams("waterworks", paths, seed=seed, **days, **drifts, **options)
+
+
+def _write_streams(plant: str, paths: Sequence[Path], **options: object) -> None:
+    """Write a stream of each of `DETECTORS`."""
+    testbed = open_testbed(plant, **options)
     audit = audit_of(testbed)
     for name, path in zip(DETECTORS, paths, strict=True):
-        detector = new_detector(name, testbed="waterworks")
-        detector.fit(testbed.train)
+        detector = new_detector(name, testbed=plant).fit(testbed.train)
         stream = export_stream(
-            detector, testbed.train, testbed.test, testbed="waterworks", audit=audit
+            detector, testbed.train, testbed.test, testbed=plant, audit=audit
         )
         write_stream(stream, path)
+
+
+def plants(seeds: Sequence[int], folder: Path) -> None:
+    """Write the streams of `choices`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        f"{drift}-waterworks": ("waterworks", 2, 4, {"drift": f"fouling={drift}"})
+        for drift in ("none", "mild", "strong")
+    }
+    made |= {"tep": ("tep", 2, 5, {}), "network": ("network", 40, 40, {})}
+    for seed, (name, (plant, before, after, options)) in product(seeds, made.items()):
+        paths = [folder / f"{name}{seed}-{each}.npz" for each in DETECTORS]
+        if not all(path.exists() for path in paths):
+            days = {"days_train": before, "days_test": after}
+            _write_streams(plant, paths, seed=seed, **days, **options)
 
 
 def synthetic(seeds: Sequence[int]) -> Iterator[tuple[str, str, ResidualStream]]:
@@ -433,8 +452,7 @@ def choices(folder: Path, budget: Budget) -> None:
         whole, facts = {row.name: row for row in made.table}, made.facts
         figures, names = [], []
         for choice, rows in ((facts.choice, whole), (early, last)):
-            is_none = choice.outcome is ChoiceOutcome.NO_RULE
-            name = None if is_none else choice.rule
+            name = choice.rule if choice.outcome.has_rule else None
             names.append(name or "none")
             for most_share in (0.05, 2 * budget.share):
                 of = [name and rows[name], rows[USUAL], rows.get("all"), *rows.values()]
@@ -446,7 +464,14 @@ def choices(folder: Path, budget: Budget) -> None:
         found[path.stem.rpartition("-")[0]].append(np.array(figures))
         print(f"{path.stem}: {facts.choice.outcome}; {facts.choice.sentence}")
         print(f"  {names[0]}, by half {names[1]}:", *np.round(figures, 1), flush=True)
-    plants = np.array([sum(rows) for rows in found.values()])
+    by_kind: dict[str, list[Floats]] = defaultdict(list)
+    for plant, rows in found.items():
+        by_kind[plant.rstrip("0123456789")] += rows
+    for kind, rows in by_kind.items():
+        print(f"{kind}, {len(rows)} streams:", *np.round(np.sum(rows, axis=0), 1))
+    if not found:
+        return
+    plants = np.array([np.sum(rows, axis=0) for rows in found.values()])
     total = plants.sum(axis=0).reshape(4, 4)
     draws = np.random.default_rng(0).integers(0, len(plants), (2000, len(plants)))
     again = plants[draws].sum(axis=1).reshape(-1, 4, 4)
@@ -570,7 +595,10 @@ def report_designs(name: str, found: Sequence[tuple[str, int, RuleOutcome]]) -> 
 
 
 def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
-    """Print how much of the first and last day of a bias is in alarm, for `all`."""
+    """Print how much of the first and last day of a bias is in alarm, for `all`.
+
+    With means that follow, and with fixed ones.
+    """
     scored = score(stream)
     made = commission_scored(scored, CommissionSettings(budget=budget))
     judged, rule = Basis.of(scored, made.facts.split).judged, made.rules["all"].rule
@@ -583,11 +611,13 @@ def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
     for j in sorted({0, stream.p // 2, stream.p - 1}):
         biased = rows.copy()
         biased[first : first + long, j] += 5 * wide[j]
-        run = rule.run(biased, breaks=judged.breaks)
-        has_alarm = run.episodes.rows | run.standing
-        ends = has_alarm[first : first + day], has_alarm[first + long - day :][:day]
-        shares = [f"{part.mean():.2f}" for part in ends]
-        print(f"{name:12} bias of {stream.channels[j]}: first and last day {shares}")
+        shares = []
+        for one in (rule, rule.fixed):
+            run = one.run(biased, breaks=judged.breaks)
+            has_alarm = run.episodes.rows | run.standing
+            for at in (first, first + long - day):
+                shares.append(f"{has_alarm[at : at + day].mean():.2f}")
+        print(f"{name:12} bias of {stream.channels[j]}: first and last day", *shares)
 
 
 def main() -> None:
@@ -596,13 +626,17 @@ def main() -> None:
         "what",
         choices=[
             *("waterworks", "strong", "synthetic", "batadal", "skab"),
-            *("budgets", "choice", "following", "weeks"),
+            *("budgets", "choice", "following", "weeks", "plants"),
         ],
     )
     parser.add_argument("--seeds", default="201-204")
     parser.add_argument("--folder", type=Path, default=Path("alarm_rules_streams"))
     parser.add_argument("--budget", default="6/day,1%")
     given = parser.parse_args()
+    if given.what == "plants":
+        first, _, last = given.seeds.partition("-")
+        plants(range(int(first), int(last or first) + 1), given.folder)
+        return
     if given.what == "choice":
         choices(given.folder, Budget.parse(given.budget))
         return

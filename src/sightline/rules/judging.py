@@ -300,19 +300,15 @@ def periods_of(
 
 
 def _cost_before(run: RuleRun, judged: JudgedRows, last: int) -> tuple[int, int]:
-    """Return alarms up to a row and rows of cost, as they were known in that row."""
+    """Return alarms up to a row and rows of cost, as they were known in that row.
+
+    Of what rings: what is out of service was told once, as an alarm of its own.
+    """
     n = last + 1
     mask, breaks = judged.is_attack_free[:n], judged.breaks[judged.breaks < n]
     episodes = episodes_in(run.in_alarm[:n], run.exceeds[:n], breaks)
-    load = alarm_load(
-        episodes,
-        mask,
-        run.rule.delays,
-        judged.step_s,
-        standing=run.standing[:n],
-        breaks=breaks,
-    )
-    return load.alarms, round(load.share_of_time * int(mask.sum()))
+    counts, _, rows = counted(episodes, mask, run.rule.delays.unit)
+    return int(counts.sum()), int(rows.sum())
 
 
 def limit_in_hindsight(

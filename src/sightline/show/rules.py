@@ -314,7 +314,8 @@ def page_glance(
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     Kept.KEPT: (
         "kept",
-        "Alarms and time in alarm lie within what was promised for the period.",
+        "Alarms and time in alarm lie within what was promised for the period. What "
+        "is out of service rings no more, and is told apart.",
     ),
     Kept.BROKEN: (
         "broken",
@@ -829,8 +830,8 @@ def promise_words(promise: Promise) -> str:
     return (
         f"The next {days.removeprefix('1 ')} should bring {low:.0f} to {high:.0f} "
         f"alarms (90%) and at most {share(promise.most_share(promise.days), 1)} of "
-        f"time in alarm. In 9 of 10 cases {promise.notices():.1f} times the budget "
-        f"would break it within {days}."
+        "time in alarm, without what is out of service. In 9 of 10 cases "
+        f"{promise.notices():.1f} times the budget would break it within {days}."
     )
 
 
