@@ -394,6 +394,13 @@ class ChartData:
         Telemetry channels with few values in which false alarms begin more often.
     state_value, state_time_share, state_alarm_share : array, optional
         Values of each, share of attack-free time, share of false alarms; nan-padded.
+    rule_rows : array of shape (n_columns,), optional
+        First test row of each column of the chosen rule's trace; the last ends with
+        the test.
+    rule_peaks : array of shape (n_columns,), optional
+        Largest value of the trace over its limit, in each column.
+    rule_alarms : array of shape (n, 2), optional
+        First row of each alarm of the chosen rule, and the row after its last.
     """
 
     train_energy: Floats
@@ -429,6 +436,9 @@ class ChartData:
     state_value: npt.NDArray[np.float32] | None = None
     state_time_share: npt.NDArray[np.float32] | None = None
     state_alarm_share: npt.NDArray[np.float32] | None = None
+    rule_rows: Ints | None = None
+    rule_peaks: npt.NDArray[np.float32] | None = None
+    rule_alarms: Ints | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

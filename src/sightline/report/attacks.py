@@ -425,10 +425,9 @@ def explained(
 
     def evidence(group: AttackGroup) -> TableCell:
         tags = group.segment.evidence_channels or ()
-        reason = group.rows[0].evidence.reason
-        return TableCell(
-            name_list(tags, 2) or UNKNOWN, notes=(reason,) if reason else ()
-        )
+        found = group.segment.evidence
+        notes = () if found is None else (p_value(found.p_value),)
+        return TableCell(name_list(tags, 2) or UNKNOWN, notes=notes)
 
     def caught(group: AttackGroup) -> TableCell:
         counts = [row.is_caught for row in group.rows]

@@ -108,9 +108,12 @@ _FORMS = {
     "state_value": _TraceForm("f", ("states", "values"), is_finite=False),
     "state_time_share": _TraceForm("f", ("states", "values"), is_finite=False),
     "state_alarm_share": _TraceForm("f", ("states", "values"), is_finite=False),
+    "rule_rows": _TraceForm("iu", ("trace",), 0, _TEST),
+    "rule_peaks": _TraceForm("f", ("trace",), is_finite=False),
+    "rule_alarms": _TraceForm("iu", ("alarms", 2), 0),
 }
 # Arrays that are all there or all missing, by how their names begin.
-_TOGETHER = ("excerpt_", "episode_", "state_")
+_TOGETHER = ("excerpt_", "episode_", "state_", "rule_")
 
 
 def read_traces(
@@ -220,6 +223,12 @@ def _check_places(
     if "episode_start" in arrays:
         stops = arrays["episode_start"] + arrays["episode_length"]
         wrong["episode_length"] = bool((stops > n_test).any())
+    if "rule_rows" in arrays:
+        wrong["rule_rows"] = _is_disordered(arrays["rule_rows"], n_test)
+        ends = arrays["rule_alarms"]
+        wrong["rule_alarms"] = bool(
+            ((np.diff(ends) < 1) | (ends[:, 1:] > n_test)).any()
+        )
     for name, is_wrong in wrong.items():
         if is_wrong:
             raise _misfit(path, name, "points to what does not exist")
