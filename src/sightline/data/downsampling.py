@@ -276,9 +276,9 @@ def rows_of(recording: Recording, start: int, stop: int) -> Recording:
     rows = slice(start, stop)
     _, breaks = _filled_in(recording)
     inside = breaks[(breaks > start) & (breaks < stop)]
-    return replace(
+    return _taken(
         recording,
-        **_taken(recording, rows),
+        rows,
         breaks=np.append(0, inside - start),
         attacks=_moved(
             recording.attacks,
@@ -326,9 +326,9 @@ def rows_selected(recording: Recording, is_kept: Bools) -> Recording:
     """Return some rows, without attacks; a break stands where rows were left out."""
     _, breaks = _filled_in(recording)
     after = np.flatnonzero(~is_kept[:-1] & is_kept[1:]) + 1
-    return replace(
+    return _taken(
         recording,
-        **_taken(recording, is_kept),
+        is_kept,
         breaks=breaks_kept(np.union1d(breaks, after), is_kept),
         attacks=(),
     )
@@ -355,10 +355,10 @@ def fill_gaps(recording: Recording, longest_s: float) -> Recording:
     place = np.flatnonzero(since == 0)
     _, breaks = _filled_in(recording)
     remaining = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
-    return replace(
+    return _taken(
         recording,
-        **_taken(recording, row)
-        | {"time": recording.time[row] + since * recording.step_s},
+        row,
+        time=recording.time[row] + since * recording.step_s,
         breaks=place[remaining],
         attacks=_moved(
             recording.attacks,
@@ -536,13 +536,14 @@ def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels
     return chosen
 
 
-def _taken(recording: Recording, rows: slice | Bools | Ints) -> dict[str, Any]:
-    """Return what a recording has of each row, for some rows."""
-    return {
-        name: None if array is None else array[rows]
-        for name in ("values", "validity", "labels", "time")
-        for array in [getattr(recording, name)]
-    }
+def _taken(
+    recording: Recording, rows: slice | Bools | Ints, **changes: Any
+) -> Recording:
+    """Return some rows of a recording; `changes` are what does not go by rows."""
+    for name in ("values", "validity", "labels", "time"):
+        array = getattr(recording, name)
+        changes.setdefault(name, None if array is None else array[rows])
+    return replace(recording, **changes)
 
 
 def _moved(
