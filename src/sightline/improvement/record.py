@@ -179,8 +179,8 @@ class ImprovementRecord:
 def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
     taken, first = found.taken, found.candidates[0]
     measured = (
-        "at the same budget it caught more attacks beyond chance on most plants with "
-        "known attacks (docs/improve.md)"
+        "on most plants with known attacks it caught more of them beyond chance at the "
+        "same budget, see docs/improve.md"
     )
     if taken.holds:
         yield (
@@ -189,7 +189,7 @@ def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
         )
     else:
         yield (
-            f"The score {LARGEST} is the better one as a rule ({measured}), but no "
+            f"The score {LARGEST} is usually the better one ({measured}). But no "
             f"limit of it holds here, so no rule is written: {_why_not(taken)}. "
             + (
                 "That of the energy does: keep it."
