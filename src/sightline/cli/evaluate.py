@@ -407,7 +407,7 @@ def _evaluated(
             if step is not None:
                 stream = stream.replace(step_s=step)
             if cluster is None:
-                from sightline._kernels.compiling import announce_compiling
+                from sightline._kernels import announce_compiling
 
                 # The line goes with the bar, which only a terminal shows.
                 with announce_compiling(advance if sys.stderr.isatty() else silent):
