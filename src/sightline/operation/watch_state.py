@@ -52,6 +52,11 @@ CREATE TABLE IF NOT EXISTS alarms (
     alarm TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)
 """
+# States of earlier versions have none.
+_MINUTES: Final = """
+CREATE TABLE IF NOT EXISTS minutes (
+    minute INTEGER PRIMARY KEY, time REAL NOT NULL, pair BLOB NOT NULL)"""
+KEPT_MINUTES: Final = 8 * 24 * 60
 _TABLES: Final = f"""
 CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE files (
@@ -310,6 +315,23 @@ class Hours:
     sums: Floats
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minutes:
+    """The last row of each minute, in the plant's units where they are known.
+
+    Parameters
+    ----------
+    time : array of shape (n,)
+        Seconds since 1970, ascending.
+    measured, expected : array of shape (n, p)
+        What the plant measured, and what the detector expected; nan where unknown.
+    """
+
+    time: Floats
+    measured: Floats
+    expected: Floats
+
+
 class WatchState:
     """The SQLite file of a watch.
 
@@ -444,6 +466,7 @@ class WatchState:
         self.set_about({"ledger": ""})
         nothing = np.zeros((3, self.n_channels), "<f8").tobytes()
         self._db.execute("UPDATE hours SET sums = ?", (nothing,))
+        self._db.execute("DROP TABLE IF EXISTS minutes")
 
     # --- Files ------------------------------------------------------------------------
 
@@ -519,6 +542,42 @@ class WatchState:
             "INSERT OR REPLACE INTO hours VALUES (?, ?, ?)",
             (hour, n + len(rows), sums.astype("<f8").tobytes()),
         )
+
+    @_decoding
+    def put_minutes(self, time: Floats, measured: Floats, expected: Floats) -> None:
+        """Write the last row of each minute; forget those older than `KEPT_MINUTES`."""
+        if not len(time):
+            return
+        self._db.execute(_MINUTES)
+        minute = np.floor(time / 60).astype(np.int64)
+        last = np.flatnonzero(np.diff(minute, append=minute[-1] + 1))
+        both = np.stack([measured[last], expected[last]], axis=1)
+        bound = np.finfo(np.float32).max
+        both = np.clip(both, -bound, bound).astype("<f4")
+        self._db.executemany(
+            "INSERT OR REPLACE INTO minutes VALUES (?, ?, ?)",
+            [
+                (int(minute[row]), float(time[row]), pair.tobytes())
+                for row, pair in zip(last.tolist(), both, strict=True)
+            ],
+        )
+        newest = self._db.execute("SELECT max(minute) FROM minutes").fetchone()[0]
+        before = (newest - KEPT_MINUTES,)
+        self._db.execute("DELETE FROM minutes WHERE minute < ?", before)
+
+    @_decoding
+    def minutes(self, begin: float, end: float) -> Minutes:
+        """Return the last row of each minute within some time."""
+        self._db.execute(_MINUTES)
+        rows = self._db.execute(
+            "SELECT time, pair FROM minutes WHERE time >= ? AND time <= ? "
+            "ORDER BY minute",
+            (begin, end),
+        ).fetchall()
+        pairs = np.array([np.frombuffer(pair, "<f4") for _, pair in rows], np.float64)
+        pairs = pairs.reshape(len(rows), 2, -1 if len(rows) else self.n_channels)
+        time = np.array([at for at, _ in rows], np.float64)
+        return Minutes(time=time, measured=pairs[:, 0], expected=pairs[:, 1])
 
     @_decoding
     def unwatched(self, since: float = -np.inf) -> list[Unwatched]:
