@@ -16,12 +16,12 @@ from strategies import (
 )
 
 from sightline import ResidualStream, evaluate, fit_reference
-from sightline._kernels.windows import plain_energies_of_window
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
 from sightline.metrics import windows
 from sightline.metrics.windows import (
     divergence_parts,
+    energies_of_windows,
     matched_starts,
     plain_kl,
     plan_windows,
@@ -729,8 +729,10 @@ def test_a_window_with_a_frozen_channel_has_no_plain_divergence(p, unit):
         mean = rows.mean(axis=0)
         second = (rows - mean).T @ (rows - mean)
         assert plain_kl(mean, second, len(rows)) is None, seed
-        work = np.empty((p, p))
-        d_full, d_ms = plain_energies_of_window(len(rows), mean, second, work)
+        lengths = np.array([len(rows)])
+        d_full, d_ms = energies_of_windows(
+            lengths, mean[None], second[None], is_plain=True
+        )
         assert d_full == d_ms
 
 

@@ -34,8 +34,7 @@ MOST_MATCHED = 1000
 RELIABLE_ROWS = 2
 # A covariance is singular if a pivot is this small compared with its own variance,
 SINGULAR_PIVOT = 1e-12
-# or if its smallest eigenvalue is within this many rounding errors of the largest. The
-# compiled twin of `plain_kl` in `sightline._kernels.windows` has the same two.
+# or if its smallest eigenvalue is within this many rounding errors of the largest.
 SINGULAR_ROUNDINGS = 10
 # Beyond this spread of eigenvalues the smallest have no digits left.
 ABSORBED = 1e10
@@ -274,11 +273,13 @@ def energies_of_windows(
     """
     p = means.shape[1]
     if is_plain:
-        from sightline._kernels.windows import plain_energies_of_window
-
-        work = np.empty((p, p))
-        each = zip(lengths.tolist(), means, seconds, strict=True)
-        return np.array([plain_energies_of_window(*one, work) for one in each]).T
+        found = np.full((len(lengths), 2), np.inf)
+        for k, length in enumerate(lengths.tolist()):
+            parts = divergence_parts(means[k], seconds[k], length)
+            if np.isfinite(parts.mean + parts.spread):
+                kl = parts.mean if parts.kl is None else parts.kl
+                found[k] = length * kl, length * parts.mean
+        return found.T
     n_rows = (lengths + p).astype(np.float64)
     least = p / n_rows
     shift = np.einsum("kj,kj->k", means, means)
@@ -356,7 +357,6 @@ def divergence_parts(mean: Floats, second: Floats, n_rows: int) -> DivergencePar
     log_det = _log_det(covariance, mean, n_rows)
     if log_det is None:
         return DivergenceParts(0.5 * float(shift), spread, None, None)
-    # In the order of the compiled twin.
     kl = 0.5 * float(trace + shift - len(mean) - log_det)
     return DivergenceParts(0.5 * float(shift), spread, -0.5 * log_det, kl)
 
@@ -840,9 +840,6 @@ def windows_of_parts(
     means, seconds = np.zeros((len(plan.own), p)), np.zeros((len(plan.own), p, p))
     attack = {window: i for i, window in enumerate(plan.own.tolist())}
     for window, whole in growth.attacks:
-        i, length = attack[window], int(whole.n_rows)
+        i = attack[window]
         means[i], seconds[i] = whole.mean, whole.second
-        if watch.is_plain:
-            kl = plain_kl(whole.mean, whole.second, length)
-            d_full[window] = d_ms[window] if kl is None else length * kl
     return WindowEnergies(plan, d_full, d_ms, means, seconds)
