@@ -16,7 +16,7 @@ export OPENBLAS_NUM_THREADS := 1
 		|| echo 'Tests of testbed tep are skipped: tep-studio needs a C compiler.'
 	touch $@
 
-demo: .venv/ready  ## five detectors and two baselines on a simulated plant: minutes
+demo: .venv/ready  ## five detectors and two baselines on two simulated plants: minutes
 	$(BIN)/sightline demo --out build/demo
 
 pictures: demo  ## the pictures of README and docs; needs chromium

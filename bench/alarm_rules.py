@@ -6,9 +6,11 @@
     python bench/alarm_rules.py batadal --folder DATA
     python bench/alarm_rules.py skab --folder DATA
     python bench/alarm_rules.py budgets --seeds 501-502 --folder STREAMS
+    python bench/alarm_rules.py plants --seeds 321-324 --folder STREAMS
     python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
     python bench/alarm_rules.py following --folder STREAMS --budget 6/day
     python bench/alarm_rules.py weeks --seeds 601-603
+    python bench/alarm_rules.py promises --seeds 701-703
 
 ``STREAMS`` is the folder ``streams`` that a study writes, as of ``sightline start
 EXPORT --split 2016-08-17`` and ``sightline run PLANT --detectors var,pca,geco,mean``.
@@ -23,6 +25,10 @@ promise holds; then the skill of each rule. Waterworks: 2 + 4 days at 10 s, VAR 
 alarms realised over alarms allowed, and by how much limits and later alarms change from
 one budget to the next.
 
+``plants``: writes streams of VAR and PCA for each seed: 2 + 4 days of waterworks
+without drift, with mild and with strong fouling, 2 + 5 days of the Tennessee Eastman
+process, 40 + 40 days of a water network.
+
 ``choice``: for every ``*.npz`` of a folder (PLANT-DETECTOR.npz) the rule that is
 chosen, and incidents raised beyond chance on later rows, at no more than twice the
 alarms of the budget and 5% of time (then: twice its share), by it, by `energy`, by
@@ -36,6 +42,9 @@ incidents fill half of its two nights (a median moves with half of its rows). Al
 day, time in alarm, promises kept by count and by time, incidents raised, questions a
 week; then how much of its first and of its last day a bias of five spreads of train,
 for ten days, is in alarm.
+
+``promises``: coverage and power of weekly promises by simulation: counts at 6 a day in
+bursts of two, whose rate is steady, differs from week to week, drifts or rises once.
 
 Seeds used for tuning: waterworks 101 to 104, synthetic 400 to 439. All others are
 unseen.
@@ -86,7 +95,7 @@ from sightline.rules.judging import (
 )
 from sightline.rules.limits import Budget
 from sightline.rules.normal import raw_rows
-from sightline.rules.promise import Kept
+from sightline.rules.promise import Forecast, Kept
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario
@@ -132,22 +141,36 @@ def waterworks(
 
 def _simulate(seed: int, drift: str, attacked: bool, paths: Sequence[Path]) -> None:
     options = {} if attacked else {"scenario": Scenario()}
-    testbed = open_testbed(
-        "waterworks",
-        days_train=2,
-        days_test=4,
-        seed=seed,
-        drift=f"fouling={drift}",
-        **options,
-    )
+    days = {"days_train": 2, "days_test": 4}
+    drifts = {"drift": f"fouling={drift}"}
+    _write_streams("waterworks", paths, seed=seed, **days, **drifts, **options)
+
+
+def _write_streams(plant: str, paths: Sequence[Path], **options: object) -> None:
+    """Write a stream of each of `DETECTORS`."""
+    testbed = open_testbed(plant, **options)
     audit = audit_of(testbed)
     for name, path in zip(DETECTORS, paths, strict=True):
-        detector = new_detector(name, testbed="waterworks")
-        detector.fit(testbed.train)
+        detector = new_detector(name, testbed=plant).fit(testbed.train)
         stream = export_stream(
-            detector, testbed.train, testbed.test, testbed="waterworks", audit=audit
+            detector, testbed.train, testbed.test, testbed=plant, audit=audit
         )
         write_stream(stream, path)
+
+
+def plants(seeds: Sequence[int], folder: Path) -> None:
+    """Write the streams of `choices`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = {
+        f"{drift}-waterworks": ("waterworks", 2, 4, {"drift": f"fouling={drift}"})
+        for drift in ("none", "mild", "strong")
+    }
+    made |= {"tep": ("tep", 2, 5, {}), "network": ("network", 40, 40, {})}
+    for seed, (name, (plant, before, after, options)) in product(seeds, made.items()):
+        paths = [folder / f"{name}{seed}-{each}.npz" for each in DETECTORS]
+        if not all(path.exists() for path in paths):
+            days = {"days_train": before, "days_test": after}
+            _write_streams(plant, paths, seed=seed, **days, **options)
 
 
 def synthetic(seeds: Sequence[int]) -> Iterator[tuple[str, str, ResidualStream]]:
@@ -433,8 +456,7 @@ def choices(folder: Path, budget: Budget) -> None:
         whole, facts = {row.name: row for row in made.table}, made.facts
         figures, names = [], []
         for choice, rows in ((facts.choice, whole), (early, last)):
-            is_none = choice.outcome is ChoiceOutcome.NO_RULE
-            name = None if is_none else choice.rule
+            name = choice.rule if choice.outcome.has_rule else None
             names.append(name or "none")
             for most_share in (0.05, 2 * budget.share):
                 of = [name and rows[name], rows[USUAL], rows.get("all"), *rows.values()]
@@ -446,7 +468,14 @@ def choices(folder: Path, budget: Budget) -> None:
         found[path.stem.rpartition("-")[0]].append(np.array(figures))
         print(f"{path.stem}: {facts.choice.outcome}; {facts.choice.sentence}")
         print(f"  {names[0]}, by half {names[1]}:", *np.round(figures, 1), flush=True)
-    plants = np.array([sum(rows) for rows in found.values()])
+    by_kind: dict[str, list[Floats]] = defaultdict(list)
+    for plant, rows in found.items():
+        by_kind[plant.rstrip("0123456789")] += rows
+    for kind, rows in by_kind.items():
+        print(f"{kind}, {len(rows)} streams:", *np.round(np.sum(rows, axis=0), 1))
+    if not found:
+        return
+    plants = np.array([np.sum(rows, axis=0) for rows in found.values()])
     total = plants.sum(axis=0).reshape(4, 4)
     draws = np.random.default_rng(0).integers(0, len(plants), (2000, len(plants)))
     again = plants[draws].sum(axis=1).reshape(-1, 4, 4)
@@ -570,7 +599,10 @@ def report_designs(name: str, found: Sequence[tuple[str, int, RuleOutcome]]) -> 
 
 
 def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
-    """Print how much of the first and last day of a bias is in alarm, for `all`."""
+    """Print how much of the first and last day of a bias is in alarm, for `all`.
+
+    With means that follow, and with fixed ones.
+    """
     scored = score(stream)
     made = commission_scored(scored, CommissionSettings(budget=budget))
     judged, rule = Basis.of(scored, made.facts.split).judged, made.rules["all"].rule
@@ -583,11 +615,56 @@ def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
     for j in sorted({0, stream.p // 2, stream.p - 1}):
         biased = rows.copy()
         biased[first : first + long, j] += 5 * wide[j]
-        run = rule.run(biased, breaks=judged.breaks)
-        has_alarm = run.episodes.rows | run.standing
-        ends = has_alarm[first : first + day], has_alarm[first + long - day :][:day]
-        shares = [f"{part.mean():.2f}" for part in ends]
-        print(f"{name:12} bias of {stream.channels[j]}: first and last day {shares}")
+        shares = []
+        for one in (rule, rule.fixed):
+            run = one.run(biased, breaks=judged.breaks)
+            has_alarm = run.episodes.rows | run.standing
+            for at in (first, first + long - day):
+                shares.append(f"{has_alarm[at : at + day].mean():.2f}")
+        print(f"{name:12} bias of {stream.channels[j]}: first and last day", *shares)
+
+
+# --- Coverage and power of a promise --------------------------------------------------
+
+N_PLANTS, N_WEEKS, LOOKED_AT = 100, 40, (0, 4, 12, 39)
+
+
+def weekly_rates(kind: str, rng: np.random.Generator) -> Floats:
+    """Return alarms a day in each week."""
+    rate = np.full(N_WEEKS, 6.0)
+    if kind == "regimes":
+        rate *= np.exp(0.5 * rng.normal(size=N_WEEKS))
+    elif kind == "drift":
+        rate *= np.exp(np.cumsum(0.15 * rng.normal(size=N_WEEKS)))
+    elif kind == "step":
+        rate[rng.integers(N_WEEKS) :] *= 2.5
+    return rate
+
+
+def promises(seeds: Sequence[int]) -> None:
+    """Print how many promises are kept, and how soon more alarms are noticed."""
+    for kind in ("steady", "regimes", "drift", "step"):
+        kept, highs = [], []
+        noticed: dict[tuple[int, float], list[bool]] = defaultdict(list)
+        for each in product(seeds, range(N_PLANTS)):
+            rng = np.random.default_rng(each)
+            forecast = Forecast(per_day=6.0, spread=2.0)
+            for week, rate in enumerate(weekly_rates(kind, rng)):
+                low, high = forecast.interval(7.0)
+                for times in (2.0, 3.0) if week in LOOKED_AT else ():
+                    count = 2 * rng.poisson(3.5 * times * 6.0)
+                    noticed[week, times].append(count > high)
+                count = 2 * rng.poisson(3.5 * rate)
+                kept.append(low <= count <= high)
+                highs.append(high / 42)
+                forecast = forecast.after(float(count), 7.0)
+        power = {key: round(float(np.mean(found)), 2) for key, found in noticed.items()}
+        print(
+            f"{kind:8} kept {np.mean(kept):.3f} of {len(kept)}, upper end "
+            f"{np.median(highs):.1f} budgets; 2 and 3 budgets noticed within the week "
+            f"after {LOOKED_AT} weeks: {[power[w, 2.0] for w in LOOKED_AT]}, "
+            f"{[power[w, 3.0] for w in LOOKED_AT]}"
+        )
 
 
 def main() -> None:
@@ -596,7 +673,7 @@ def main() -> None:
         "what",
         choices=[
             *("waterworks", "strong", "synthetic", "batadal", "skab"),
-            *("budgets", "choice", "following", "weeks"),
+            *("budgets", "choice", "following", "weeks", "plants", "promises"),
         ],
     )
     parser.add_argument("--seeds", default="201-204")
@@ -608,6 +685,12 @@ def main() -> None:
         return
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    if given.what == "plants":
+        plants(seeds, given.folder)
+        return
+    if given.what == "promises":
+        promises(seeds)
+        return
     budget = Budget.parse(given.budget)
     if given.what == "following":
         for path in sorted(given.folder.glob("*.npz")):

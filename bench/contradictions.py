@@ -39,7 +39,8 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         or bool(segment.untried),
         "it peaks at": _peak(text, ladder) > 1.06,
         "one moment of": not shows("moment"),
-        "does not count as caught": bool(segment.caught),
+        "does not catch it": bool(segment.caught),
+        "detects it": segment.caught is False,
         "the energy stands out": not shows("evidence"),
         "could not be tried": not segment.untried,
     }
@@ -49,8 +50,9 @@ def contradictions(segment: SegmentDiagnosis) -> list[str]:
         if clause in text and is_wrong
     ]
     if verdict == "detected" and segment.caught is False:
-        if "does not count as caught" not in text:
-            found.append("detected, and not caught, without a word")
+        found.append("detected, and not caught")
+    if verdict == "already-in-alarm" and segment.caught is not False:
+        found.append("already in alarm, and caught")
     if "at best" in text:
         stated = float(text.split("at best ")[1].split("%")[0].lstrip("<")) / 100
         if stated < most - 0.006:

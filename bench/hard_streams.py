@@ -27,6 +27,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from sightline import Attack, ResidualStream, fit_reference
+from sightline.judgement.verdicts import SINGLED_OUT, SegmentDiagnosis, Verdict
 
 MOST_ROWS = 120_000
 MOST_VALUES = 6_000_000
@@ -600,6 +601,11 @@ def _best(sights: Iterator[Sight]) -> Sight:
         key=lambda sight: (sight.by_coverage, sight.coverage),
         default=Sight(by_coverage=False),
     )
+
+
+def answer_of(found: SegmentDiagnosis) -> str:
+    """Return the verdict; what the rule singles out is one answer, caught or not."""
+    return str(Verdict.DETECTED if found.verdict in SINGLED_OUT else found.verdict)
 
 
 def truth_of(

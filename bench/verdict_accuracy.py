@@ -26,13 +26,15 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from contradictions import contradictions
-from hard_streams import MAKERS, HardStream, PlannedSegment
+from hard_streams import MAKERS, HardStream, PlannedSegment, answer_of
 
 from sightline import ResidualStream, evaluate
 from sightline.judgement import event_test
 from sightline.judgement.verdicts import SegmentDiagnosis, Verdict
 
-WORDS = [v for v in Verdict if v not in (Verdict.NOT_IN_TELEMETRY, Verdict.UNDECIDED)]
+# Not columns of the table: words of other questions, or one answer with another.
+LEFT_OUT = (Verdict.ALREADY_IN_ALARM, Verdict.NOT_IN_TELEMETRY, Verdict.UNDECIDED)
+WORDS = [v for v in Verdict if v not in LEFT_OUT]
 NO_CAUSE = ("weak-evidence", "undecided")
 N_PSEUDO = 8
 Row = tuple[PlannedSegment, SegmentDiagnosis]
@@ -69,7 +71,7 @@ def judged(
     words = []
     if pseudo:
         found = measure(with_pseudo_attacks(hard, seed), budget=None)
-        words = [str(s.verdict) for s in found.segments if s.id.startswith("pseudo")]
+        words = [answer_of(s) for s in found.segments if s.id.startswith("pseudo")]
     return Judged(
         rows=rows,
         false_causes=None if facts is None else facts.false_cause_rate,
@@ -99,7 +101,7 @@ def with_pseudo_attacks(hard: HardStream, seed: int) -> ResidualStream:
 
 def is_right(row: Row) -> bool:
     planned, found = row
-    return str(found.verdict) in planned.right
+    return answer_of(found) in planned.right
 
 
 def interval(right: int, total: int) -> str:
@@ -118,7 +120,7 @@ def report(rows: list[Row]) -> None:
     counts: Counter[tuple[str, str]] = Counter()
     for row in rows:
         by_truth[row[0].truth].append(is_right(row))
-        counts[row[0].truth, str(row[1].verdict)] += 1
+        counts[row[0].truth, answer_of(row[1])] += 1
     n_right = sum(map(is_right, rows))
     shares = [np.mean(right) for right in by_truth.values()]
     print(f"right over all: {interval(n_right, len(rows))}")

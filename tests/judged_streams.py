@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from hard_streams import answer_of
 
 from sightline import Attack, ResidualStream, evaluate
 from sightline.evaluation.result import SegmentResult
@@ -49,4 +50,4 @@ def rows_of(stream: ResidualStream) -> tuple[SegmentResult, ...]:
 
 
 def verdicts_of(stream: ResidualStream) -> list[str]:
-    return [str(row.verdict) for row in rows_of(stream)]
+    return [answer_of(row) for row in rows_of(stream)]

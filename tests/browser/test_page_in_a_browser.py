@@ -23,7 +23,7 @@ SECTIONS = {
     "rules": "table.rules tr.chosen",
     "false-alarms": "#chart-channels",
     "attacks": "#attack-table tr.attack",
-    "comparison": "table.matrix",
+    "comparison": "table.ranks",
     "provenance": "dl.facts",
     "glossary": "dl.definitions",
     "detectors": "table.glance",
@@ -786,7 +786,7 @@ def test_a_link_opens_its_door_and_unfolds_its_section(open_page):
     page.goto(page.url.split("#")[0] + "#term-skill")
     assert shown.get_attribute("id") == "explain"
     assert page.locator("#term-skill").is_visible()
-    page.locator(".explained:visible th a").first.click()
+    page.locator(".explained:visible tbody th a").first.click()
     page.wait_for_selector("#attack-table tr.is-open:visible")
     page.go_back()
     assert shown.get_attribute("id") == "explain"
@@ -820,4 +820,41 @@ def test_a_chart_fits_its_place_after_another_door_was_open(open_page):
     page.wait_for_timeout(400)
     spill = """() => { const place = document.getElementById('chart-energy');
       return place.querySelector('.main-svg').clientWidth - place.clientWidth; }"""
-    assert page.evaluate(spill) <= 1
+    assert page.evaluate(spill) <= 2  # its border
+
+
+# Pictures
+
+
+def test_the_slider_shows_what_another_budget_would_do(open_page, report):
+    page = open_page()
+    works(page)
+    part = page.locator(".what-if:visible")
+    slider, said = part.locator("input"), part.locator("output")
+    known = on_disk(report, QUOTED)["rules"]["what_if"]
+    values = part.locator(".tiles dd")
+    budget = f"{known[0]['per_day']:.3g} a day"
+    slider.focus()
+    page.keyboard.press("Home")
+    assert said.inner_text().startswith(budget)
+    assert slider.evaluate("e => e.ariaValueText").startswith(budget)
+    least = values.all_inner_texts()
+    assert f"{known[0]['attacks']['caught']} of " in least[3]
+    page.keyboard.press("End")
+    assert said.inner_text().startswith(f"{known[-1]['per_day']:.3g} a day")
+    most = values.all_inner_texts()
+    assert f"{known[-1]['attacks']['caught']} of " in most[3]
+    assert float(most[0].replace(",", "")) < float(least[0].replace(",", ""))
+
+
+def test_the_trace_of_the_rule_and_the_faults_of_tags_are_drawn(open_page, calm):
+    page = open_page()
+    works(page)
+    trace = page.locator(".rule-trace:visible")
+    assert trace.locator("path").count() == 1
+    assert trace.locator("rect.alarm").count() > 0
+    assert trace.bounding_box()["width"] > 600
+    page = open_page(path=calm)
+    faults = page.locator(".faults li:visible")
+    assert faults.count() > 0
+    assert faults.locator("svg rect").count() == faults.count()

@@ -225,3 +225,41 @@ def test_of_very_many_cells_those_at_work_are_shown():
     assert "Scoring test" in told
     assert told.count("\n") <= 20
     assert "cells not shown" in told
+
+
+@pytest.mark.parametrize(
+    ("absent", "testbeds", "n_detectors", "said"),
+    [
+        (
+            ("wntr",),
+            ["waterworks"],
+            7,
+            "Left out, because wntr is not installed: network. To run it too: pip "
+            "install 'sightline-cps[water]'.",
+        ),
+        (
+            ("torch",),
+            ["waterworks", "network"],
+            3,
+            "Left out, because torch is not installed: fusagnet, nsibf, gdn, tranad. "
+            "To run them too: pip install 'sightline-cps[detectors]'.",
+        ),
+        (("wntr", "torch"), ["waterworks"], 3, "wntr is not installed: network."),
+        ((), ["waterworks", "network"], 7, ""),
+    ],
+)
+def test_the_demo_leaves_out_what_is_not_installed(
+    monkeypatch, tmp_path, absent, testbeds, n_detectors, said
+):
+    from sightline.cli import study
+
+    plans = []
+    monkeypatch.setattr(study, "find_spec", lambda name: name not in absent or None)
+    monkeypatch.setattr(study, "run_plan", lambda plan, *_, **__: plans.append(plan))
+    result = invoke("demo", "--out", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    assert [one.label for one in plans[0].testbeds] == testbeds
+    assert len(plans[0].detectors) == n_detectors
+    told = " ".join(result.output.split())
+    assert said in told
+    assert told.count("Left out") == len(absent)

@@ -1,4 +1,5 @@
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from sightline.rules.choose import false_alarm_words
 from sightline.show.attacks import MAX_ATTACKS
 from sightline.text import (
     UNKNOWN,
+    Labelling,
     correlation,
     mean_count,
     probability,
@@ -116,7 +118,7 @@ def test_an_attack_without_alarm_has_no_first_alarm():
     line = next(
         line for line in printed(summary([changed])).splitlines() if "20-29" in line
     )
-    assert line.split()[3] == UNKNOWN
+    assert line.split()[4] == UNKNOWN
 
 
 def test_more_attacks_than_fit_are_counted():
@@ -383,12 +385,20 @@ def test_a_veto_is_told_beside_the_joint_verdict(rivals):
         verdicts={"sharp": "detected", "dull": "not-in-telemetry"},
         confidences={"sharp": 1.0, "dull": None},
         vetoed_by=("sharp",),
-        reading="seen by sharp",
+        reading="detected by sharp",
     )
     text = " ".join(printed(comparison(replace(rivals, verdicts=(row,)))).split())
     assert "sharp: detected (sure, 100%), dull: weak-evidence" in text
     assert "The telemetry's own test does not show it; sharp shows it." in text
     assert "not-in-telemetry" not in text
+
+
+def test_a_plants_own_records_are_compared_by_incidents(rivals):
+    own = replace(rivals, labels=Labelling.INCIDENTS)
+    shown = [printed(comparison(own)), own._repr_html_()]
+    assert "Incidents caught" in shown[0]
+    for text in shown:
+        assert not re.search(r"(?<![-\w])attacks?(?![-\w])", text, re.IGNORECASE)
 
 
 def test_a_lone_result_has_figures_alone(tmp_path):

@@ -188,6 +188,7 @@ def test_a_comparison_is_json(results):
         "detections",
         "differences",
         "figures",
+        "labels",
         "notices",
         "primary",
         "rankings",
@@ -231,10 +232,11 @@ def test_verdicts_of_detectors_on_one_attack_are_laid_side_by_side(tmp_path):
     assert set(first.confidences) == {"narrow", "wide"}
     assert (first.vetoed_by, first.telemetry) == ((), None)
     assert (
-        first.reading == "visible in the sensor space, diluted in the observation space"
+        first.reading
+        == "detected in the sensor space, diluted in the observation space"
     )
     assert first.seen_by == ("narrow",)
-    assert second.reading == "missed by all"
+    assert second.reading == "detected by none"
 
 
 def moving_nothing(name, lift, testbed="plant"):

@@ -25,7 +25,7 @@ from sightline.data.recording import seconds
 from sightline.text import names
 
 TAGS = (Tag(name="LIT101"), Tag(name="P101", role="actuator"))
-SAMPLINGS = ("median", "stride", "first", "last", "by-role")
+SAMPLINGS = ("median", "mean", "stride", "first", "last", "by-role")
 RULES = ("any", "majority", "first")
 
 
@@ -56,6 +56,7 @@ TWO_RUNS = recording(
     ("sampling", "values", "time"),
     [
         ("median", [[3, 15], [5, 35], [8, 65]], [0, 2, 100]),
+        ("mean", [[3, 15], [5, 35], [8, 65]], [0, 2, 100]),
         ("first", [[1, 10], [2, 30], [7, 60]], [0, 2, 100]),
         ("last", [[5, 20], [8, 40], [9, 70]], [1, 3, 101]),
         ("by-role", [[3, 20], [5, 40], [8, 70]], [0, 2, 100]),
@@ -223,6 +224,7 @@ def test_values_are_those_of_the_blocks(case):
         values = given.values[rows]
         expected = {
             "median": np.median(values, axis=0),
+            "mean": np.mean(values, axis=0),
             "stride": values[0],
             "first": values[0],
             "last": values[-1],
@@ -463,9 +465,9 @@ def test_all_that_is_done_is_told():
         ({"every": 0}, "`every` must be a whole number of rows, 1 or more; got 0."),
         ({"every": 2.5}, "`every` must be a whole number of rows, 1 or more; got 2.5."),
         (
-            {"sampling": "mean"},
-            "`sampling` must be one of median, stride, first, last, by-role; got "
-            "'mean'.",
+            {"sampling": "mode"},
+            "`sampling` must be one of median, mean, stride, first, last, by-role; got "
+            "'mode'.",
         ),
         (
             {"label_rule": "all"},
@@ -588,7 +590,7 @@ def test_moments_that_occur_in_test_can_be_cut_and_are_told(tmp_path):
         ({"preset": "gdn"}, "`preset` 'gdn' says nothing about mine: "),
         ({"preset": "mine"}, "`preset` must be one of raw, gdn"),
         ({"evry": 2}, "`open_testbed` has no option 'evry' for "),
-        ({"sampling": "mean"}, "`sampling` must be one of "),
+        ({"sampling": "mode"}, "`sampling` must be one of "),
         ({"every": 41}, "`every` is 41 rows, but no continuous run is that long"),
     ],
 )

@@ -15,7 +15,7 @@ from sightline.detectors.settings import PreprocessingSettings
 from sightline.errors import StreamError
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-SAMPLINGS = ("median", "stride", "first", "last", "by-role")
+SAMPLINGS = ("median", "mean", "stride", "first", "last", "by-role")
 
 
 def recording(values, **known):
@@ -251,6 +251,7 @@ def by_hand(plant, options, *, is_train):
                 continue
             row = {
                 "median": np.median(block, axis=0),
+                "mean": np.mean(block, axis=0),
                 "stride": block[0],
                 "first": block[0],
                 "last": block[-1],
@@ -263,6 +264,21 @@ def by_hand(plant, options, *, is_train):
     run = np.searchsorted(plant.breaks, steps, side="right")
     begins = [k for k in range(len(steps)) if k == 0 or run[k] != run[k - 1]]
     return np.array(rows), steps, [0] if options["cross_gaps"] else begins
+
+
+def test_by_the_spread_mean_and_deviation_of_train_become_0_and_1():
+    rng = np.random.default_rng(0)
+    values = np.column_stack([rng.normal(5, 3, 400), np.full(400, 7.0)])
+    plant = Recording(values=values, tags=(Tag(name="a"), Tag(name="b")))
+    settings = PreprocessingSettings(scaler="spread")
+    learned = Preprocessing.fit(plant, settings)
+    rows = learned.train(plant, settings, np.float64).values
+    np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(rows.std(axis=0), [1, 0], atol=1e-12)
+    other = PreprocessingSettings(scaler="spread", test_scaling="own")
+    moved = Recording(values=2 * values + 1, tags=plant.tags)
+    own = learned.test(moved, other, np.float64).values
+    np.testing.assert_allclose(own, rows, atol=1e-12)
 
 
 @given(plants())
@@ -471,7 +487,7 @@ def test_labels_and_attacks_play_no_part():
         ("trim_s", -1),
         ("trim_s", np.inf),
         ("range_epsilon", -1e-4),
-        ("sampling", "mean"),
+        ("sampling", "mode"),
         ("constant_channels", "official"),
         ("missing", "zero"),
         ("test_scaling", "test"),

@@ -17,6 +17,7 @@ from sightline.detectors.base import FORMAT
 from sightline.detectors.fusagnet import stage_order
 from sightline.detectors.networks import weights_of
 from sightline.errors import FileError, MissingExtraError, StreamError
+from sightline.export import export_stream
 
 TINY = {
     GDN: {"window": 3, "dim": 4, "top_k": 3, "epochs": 1},
@@ -272,6 +273,8 @@ def test_what_is_asked_for_goes_before_preset_and_testbed(kind, preset):
             "pot_risk": 0.01,
             "alignment": "official" if plain == "aligned" else "aligned",
             "exported": "first" if plain == "second" else "reconstruction",
+            "scaler": "spread",
+            "residual": "absolute" if kind is GDN else "squared",
         }.get(field.name)
         if other is None:
             other = (
@@ -323,6 +326,39 @@ def test_an_unknown_preset_is_refused(kind):
         kind("published")
     with pytest.raises(StreamError, match="`preset` must be one of export, official"):
         fitted(kind).residuals(plant(), preset="published")
+
+
+# --------------------------------------------------- choices that others may have made
+
+
+@pytest.mark.parametrize(
+    ("kind", "choice", "form"),
+    [(GDN, "absolute", np.abs), (TranAD, "squared", np.square)],
+)
+def test_residuals_in_the_form_of_the_published_code_are_made_of_ours(
+    kind, choice, form
+):
+    ours = fitted(kind).residuals(plant(1))
+    theirs = fitted(kind, residual=choice).residuals(plant(1))
+    np.testing.assert_allclose(theirs.values, form(ours.values), rtol=1e-5, atol=1e-9)
+
+
+def test_the_rule_of_tranad_is_of_errors_not_of_their_squares():
+    detector = fitted(TranAD, residual="squared")
+    assert export_stream(detector, plant(), plant(1)).alarms is None
+    with pytest.raises(StreamError, match="set `exported` to 'second' and `residual`"):
+        export_stream(detector, plant(), plant(1), rule="pot")
+
+
+@pytest.mark.parametrize("kind", [GDN, TranAD])
+def test_choices_on_cards_are_settings_that_exist_and_change_something(kind):
+    card = kind.card
+    for name, choice in card.choices.items():
+        assert choice.why, name
+        preset = card.paper_protocol.preset or "export"
+        plain = kind(preset, testbed="waterworks").settings
+        made = kind(preset, testbed="waterworks", **choice.settings).settings
+        assert made != plain or choice.train_share < 1, name
 
 
 # ----------------------------------------------------------------------------- cards

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from hard_streams import answer_of
 from hypothesis import given
 from hypothesis import strategies as st
 from judged_streams import calm_stream, rows_of, with_test
@@ -81,7 +82,7 @@ def test_a_verdict_that_few_draws_agree_with_is_undecided_and_names_two():
             assert row.confidence + sum(shares) == pytest.approx(1.0)
             assert ("may be" in row.sentence) == (row.confidence < UNSURE)
         else:
-            assert row.verdict == "undecided"
+            assert answer_of(row) == "undecided"
             assert sum(shares) == pytest.approx(1.0)
             assert all(
                 f"{word} (" in row.sentence for word in list(row.alternatives)[:2]
@@ -96,7 +97,7 @@ def test_few_windows_limit_the_confidence_and_print_no_p():
     stream = with_test(calm_stream((600, 700), n_test=1800), attack)
     (row,) = rows_of(stream)
     assert "few-windows" in row.flags
-    assert row.verdict == "detected"
+    assert answer_of(row) == "detected"
     assert row.confidence == LESS_SURE
     assert confidence_word(row.confidence) == "likely"
     assert (

@@ -33,8 +33,8 @@ def make_row(**known):
     ("figures", "reading"),
     [
         # High evidence, seen by the rule.
-        ({"auc": 0.99, "coverage": 0.9, "d_atk": 5, "d_eff": 5}, "detected"),
-        ({"auc": 0.4, "coverage": 0.30, "d_atk": 5, "d_eff": -5}, "detected"),
+        ({"auc": 0.99, "coverage": 0.9, "d_atk": 5, "d_eff": 5}, "covered"),
+        ({"auc": 0.4, "coverage": 0.30, "d_atk": 5, "d_eff": -5}, "covered"),
         # High evidence that the limit does not extract.
         ({"auc": 0.9, "coverage": 0.05, "d_atk": 3, "d_eff": 2}, "threshold"),
         ({"auc": 0.7, "coverage": 0.29, "d_atk": 3, "d_eff": 2}, "threshold"),
@@ -64,7 +64,7 @@ def test_what_the_table_reads(figures, reading):
 
 
 SAME = {
-    "detected": {"detected"},
+    "covered": {"detected", "already-in-alarm"},
     "threshold": {"threshold", "sequential"},
     "drift": {"drift"},
     "no-evidence": {"weak-evidence", "not-in-telemetry", "quiet"},

@@ -19,6 +19,7 @@ from watched_plants import (
 
 from sightline.data.row_tables import ArrayRows
 from sightline.data.segments import breaks_from_time
+from sightline.metrics.alarm_load import alarm_load
 from sightline.operation.apply import ResidualRecord, apply_rule
 from sightline.operation.watch import watch_folder
 from sightline.operation.watch_state import WatchState
@@ -99,11 +100,17 @@ def test_the_records_hold_every_end_of_a_period(tmp_path):
 def test_periods_add_up_to_the_whole_record():
     time, rows = RECORDS["whole"]
     outcome = apply_rule(made().deployed(), record_of(time, rows)).outcome
-    assert sum(p.alarms for p in outcome.periods) == outcome.load.alarms
+    rule = made().deployed().rule
+    said = rule.run(rows, breaks=breaks_from_time(time, STEP_S))
+    rang = alarm_load(said.episodes, np.ones(len(rows), bool), rule.delays, STEP_S)
+    assert sum(p.alarms for p in outcome.periods) == rang.alarms
     days = sum(p.days for p in outcome.periods)
     share = sum(p.share * p.days for p in outcome.periods) / days
     assert days == pytest.approx(outcome.load.days)
-    assert share == pytest.approx(outcome.load.share_of_time)
+    assert share == pytest.approx(rang.share_of_time)
+    # What is out of service rings no more: it costs, but was told once.
+    assert said.standing.any()
+    assert rang.alarms < outcome.load.alarms
 
 
 def test_a_gap_of_28_days_goes_on_and_a_longer_one_begins_anew(tmp_path):

@@ -228,12 +228,6 @@ def test_findings_are_written_with_their_rules(on_paper):
     assert all(f["rule"] and f["tried"] for f in listed)
 
 
-def test_the_binomial_tail_by_hand():
-    assert findings.binomial_tail(2, 3, 0.5) == pytest.approx(0.5)
-    assert findings.binomial_tail(0, 7, 0.05) == pytest.approx(1.0)
-    assert findings.binomial_tail(7, 7, 0.1) == pytest.approx(1e-7)
-
-
 def test_rules_and_docs_state_the_limits_that_are_used():
     rules = [finding.rule for finding in judge_findings(PaperStudy([]))]
     docs = Path(__file__).parents[2].joinpath("docs/study-tables.md").read_text()

@@ -6,6 +6,7 @@ from sightline.report.page import DOORS
 
 # Elements without an end, and those whose text nobody reads.
 _VOID = {"br", "col", "hr", "img", "input", "link", "meta", "wbr"}
+_MARKS = {"term", "nav", "summary", "code"}
 _UNREAD = {"script", "style", "template", "noscript", "select", "title"}
 
 
@@ -13,7 +14,8 @@ class OpenText(HTMLParser):
     """The text of a page that is neither folded nor hidden, and the terms in it.
 
     `words` of each door, with those that stand on every door (header, folded glossary);
-    `terms` are the glossary's keys that a door refers to; `text` is joined by door.
+    `terms` are the glossary's keys that a door refers to; `text` is joined by door, and
+    `unmarked` is that outside of terms, links to sections and what unfolds.
     """
 
     def __init__(self, page: str) -> None:
@@ -22,6 +24,7 @@ class OpenText(HTMLParser):
         self.door: str | None = None
         self.parts: dict[str | None, list[str]] = {None: []}
         self.keys: dict[str | None, set[str]] = {None: set()}
+        self.outside: dict[str, list[str]] = {}
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
@@ -33,14 +36,17 @@ class OpenText(HTMLParser):
         if tag == "div" and known.get("class") == "door":
             self.door = known["id"]
             self.parts[self.door], self.keys[self.door] = [], set()
+            self.outside[self.door] = []
             self.depth = len(self.stack)
         if shown and is_shown and known.get("data-term"):
             self.keys[self.door].add(known["data-term"])
         if tag not in _VOID:
-            self.stack.append((tag, is_shown, tag == "details" and "open" not in known))
+            kind = "term" if known.get("data-term") else tag
+            is_fold = tag == "details" and "open" not in known
+            self.stack.append((kind, is_shown, is_fold))
 
     def handle_endtag(self, tag):
-        while self.stack and self.stack.pop()[0] != tag:
+        while self.stack and self.stack.pop()[0] not in (tag, "term"):
             pass
         if self.door is not None and len(self.stack) == self.depth:
             self.door = None
@@ -48,10 +54,16 @@ class OpenText(HTMLParser):
     def handle_data(self, data):
         if all(one[1] for one in self.stack) and not (self.stack and self.stack[-1][2]):
             self.parts[self.door].append(data)
+            if self.door and not _MARKS & {kind for kind, *_ in self.stack}:
+                self.outside[self.door].append(data)
 
     def text(self, door: str) -> str:
         """Return what is read behind a door, with what stands on every door."""
         return " ".join(" ".join([*self.parts[None], *self.parts[door]]).split())
+
+    def unmarked(self, door: str) -> str:
+        """Return what is read behind a door outside of terms, in small letters."""
+        return " ".join(" ".join(self.outside[door]).split()).lower()
 
     @property
     def words(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ from report.plant import evaluations
 from report.test_unexplained import calm
 
 from sightline import write_report
+from sightline.report.glossary import glossary
 from sightline.report.page import DOORS
 
 MOST_WORDS = 2000
@@ -65,3 +66,45 @@ def test_all_lines_stand_before_anything_is_opened(pages):
     text = pages["demo"].text("explain")
     assert re.search(r"\b26\b", text)
     assert pages["demo"].text("compare").count("for 96/day,5%, later rows") == 7
+
+
+# Words that every engineer knows, though the glossary says what they mean here.
+KNOWN = frozenset(
+    "agreement better difference floor lasted limit note plant rows rule seen stage "
+    "state still table tag tags time train warning".split()
+) | {"of its range"}
+
+
+@pytest.mark.parametrize("which", ["small", "demo", "no incidents"])
+def test_no_term_is_unexplained_before_anything_is_opened(pages, which):
+    names: dict[str, set[str]] = {}
+    for key, one in glossary().items():
+        for name in re.split("[;,] ", f"{one.name}; {one.paper}"):
+            names.setdefault(name.lower(), set()).add(key)
+    unexplained = {
+        (door, name)
+        for door in DOORS
+        for name, keys in names.items()
+        if len(name) > 1 and name not in KNOWN and not keys & pages[which].terms(door)
+        if re.search(
+            rf"(?<![\w-]){re.escape(name)}(?![\w-])", pages[which].unmarked(door)
+        )
+    }
+    assert unexplained == set()
+
+
+def test_a_plants_own_record_speaks_of_incidents_and_a_testbed_of_attacks(pages):
+    for door in DOORS:
+        # An option is called --attacks.
+        assert not re.search(r"(?<!-)\battack", pages["no incidents"].text(door), re.I)
+        assert "incident" not in pages["demo"].text(door).lower()
+
+
+def test_the_glossary_holds_what_the_page_refers_to_and_no_more(calm, tmp_path):
+    path = write_report([calm], tmp_path / "report.html")
+    page = path.read_text(encoding="utf-8")
+    listed = set(re.findall(r'id="term-([^"]+)"', page))
+    marked = set(re.findall(r'data-term="([^"]+)"', page))
+    assert marked <= listed
+    assert len(listed) < len(glossary())
+    assert "figure-vus-roc" not in listed

@@ -96,7 +96,7 @@ def test_counts_are_those_of_the_results(entries):
     words = [info.word for info in entry.verdicts]
     n_missed = n - words.count(Verdict.DETECTED)
     where = f"by the own rule of {entry.label} (whole test)"
-    assert f"{n_missed} attacks are not singled out {where}" in text
+    assert f"{n_missed} attacks are not caught and singled out {where}" in text
     assert sum(count for _, count in entry.verdict_counts) == n
     texts = [text for text, _ in looked_at([entry, *others])]
     assert "4,000 rows, 11.1 h in rows of 10 s" in texts

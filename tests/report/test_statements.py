@@ -4,6 +4,7 @@ The figures are read from the record; no function that words a statement checks 
 """
 
 import gzip
+import json
 import re
 from dataclasses import replace
 from io import StringIO
@@ -23,7 +24,9 @@ from sightline import (
     export_stream,
     make_detector,
     open_testbed,
+    read_evaluation,
     read_stream,
+    write_results,
 )
 from sightline.cli.app import app
 from sightline.cli.summary import summary
@@ -120,6 +123,48 @@ def stream_of(kind: str, folder: Path) -> ResidualStream:
     return residuals(kind)
 
 
+def text_of(evaluation: Evaluation) -> str:
+    """Return what a terminal and a notebook show of a result, in one line."""
+    console = Console(width=120, file=StringIO())
+    console.print(summary([evaluation]))
+    shown = [console.file.getvalue(), evaluation._repr_html_(), repr(evaluation)]
+    return " ".join(" ".join(shown).split())
+
+
+def words_of_attacks(evaluation: Evaluation, page: str = "") -> list[str]:
+    """Return where the verdict, the sentence and the count of an attack disagree."""
+    rule = evaluation.own_rule or evaluation.probe
+    which = rule.attacks.which
+    text, wrong = text_of(evaluation), []
+    for one in evaluation.segments:
+        if one.verdict is None:
+            continue
+        sentence, is_caught = one.sentence or "", one.id in which
+        said = [f"{one.verdict} {sentence}", *(one.alternatives or {})]
+        if not is_caught and any("detect" in words for words in said):
+            wrong.append(f"{one.id} is detected, and not caught: {said}")
+        if is_caught and ("already-in-alarm" in said[0] or "Missed" in sentence):
+            wrong.append(f"{one.id} is caught, and missed: {said}")
+        if one.verdict == "detected" and not (one.found and one.found.is_found):
+            wrong.append(f"{one.id} is detected, and not singled out")
+        reading = one.signature.reading if one.signature else ""
+        if "detected" in str(reading):
+            wrong.append(f"{one.id} has the reading {reading}")
+        # A share of rows over the limit is no time in alarm.
+        begins_before = one.coverage > 0 and not is_caught
+        # (Published metrics speak of alarmed rows, and of what follows the first.)
+        heading = re.search(r"first alarm(?!ed| on\b)", f"{text} {page}".lower())
+        if begins_before and heading:
+            wrong.append(f"a first alarm in {one.id}, which no alarm catches")
+    n, n_caught = len(evaluation.segments), len(which)
+    for count in re.findall(r"(\d+) of \d+ attacks? (?:detected|caught)", text):
+        if n and int(count) != n_caught:
+            wrong.append(f"{count} caught, and {n_caught} by the count")
+    if "Why attacks were missed" in text and n_caught == n:
+        wrong.append("why attacks were missed, and all are caught")
+    return wrong
+
+
 def disagreements(evaluation: Evaluation) -> list[str]:
     """Return pairs of statements that disagree, in the JSON and on the page."""
     result = Result.of(evaluation)
@@ -154,6 +199,7 @@ def disagreements(evaluation: Evaluation) -> list[str]:
     counts = {f"{a.caught} of {a.n_attacks}" for a in known.values()}
     said = re.findall(r"catch(?:es)? (\d+ of \d+)", " ".join([*texts, page]))
     wrong += [f"catches {one}, which is no count" for one in said if one not in counts]
+    wrong += words_of_attacks(evaluation, page)
     for attacks in known.values():
         if not attacks.caught <= attacks.n_attacks:
             wrong.append("caught more than there are")
@@ -352,3 +398,66 @@ def test_no_sentence_of_a_random_record_contradicts_it(plain):
             w for w in ("kept", "best of all", "by chance") if w in " ".join(texts)
         }
     assert "kept" in said
+
+
+def short_record(seed: int) -> ResidualStream:
+    """Return a random short record; that of seed 0 is the first example of a reader.
+
+    Rows of a second make one in a hundred exceed the limit by chance, and alarms that
+    go on for five minutes: most of the time is in alarm.
+    """
+    rng = np.random.default_rng(seed)
+    p, n = (8, 2000) if not seed else (int(rng.integers(1, 12)), 1500)
+    train = rng.normal(size=(5000 if not seed else 3000, p))
+    test, labels = rng.normal(size=(n, p)), np.zeros(n, np.int8)
+    places = (800,) if not seed else 150 + 250 * np.flatnonzero(rng.random(5) < 0.6)
+    for start in places:
+        size = 4.0 if not seed else rng.choice([0.0, 1.5, 4.0, 12.0])
+        stop = start + (100 if not seed else int(rng.integers(3, 120)))
+        labels[start:stop], column = 1, 2 if not seed else int(rng.integers(p))
+        test[start:stop, column] += size
+    own = rng.random(n) < rng.choice([0.0, 0.003, 0.02]) if seed % 3 == 2 else None
+    return ResidualStream(
+        train,
+        test,
+        labels,
+        alarms=own if own is None else own | (labels == 1) & (rng.random(n) < 0.4),
+        step_s=1.0 if not seed else float(rng.choice([1.0, 1.0, 5.0, 60.0])),
+    )
+
+
+@pytest.mark.parametrize("seeds", [range(0, 12), range(12, 24)], ids=str)
+def test_no_word_on_a_short_record_disagrees_with_another(seeds):
+    seen = set()
+    for seed in seeds:
+        evaluation = evaluate(short_record(seed), metrics="none", intervals=False)
+        assert words_of_attacks(evaluation) == []
+        assert [t for s in evaluation.segments for t in contradictions(s)] == []
+        seen |= {str(one.verdict) for one in evaluation.segments}
+    assert {"detected", "already-in-alarm"} <= seen
+
+
+def test_the_readers_first_example_has_one_word_on_its_page():
+    evaluation = evaluate(short_record(0), metrics="none", intervals=False)
+    assert disagreements(evaluation) == []
+    (attack,) = evaluation.segments
+    assert (attack.caught, attack.verdict) == (False, "already-in-alarm")
+
+
+def test_an_older_result_that_calls_it_detected_is_read_with_one_word(tmp_path):
+    evaluation = evaluate(short_record(0), metrics="none", intervals=False)
+    write_results([evaluation], tmp_path)
+    path = tmp_path / evaluation.stream.name / "evaluation.json"
+    values = json.loads(path.read_text(encoding="utf-8"))
+    (attack,) = values["segments"]
+    alternatives = {"threshold": 0.2, "detected": 0.1}
+    attack |= {"verdict": "detected", "alternatives": alternatives}
+    attack["signature"]["reading"] = "detected"
+    attack["sentence"] = "The p99 rule detects it: 53% of it lies beyond the limit."
+    values["verdict_counts"] |= {"detected": 1}
+    del values["verdict_counts"]["already-in-alarm"]
+    path.write_text(json.dumps(values), encoding="utf-8")
+    read = read_evaluation(path)
+    assert words_of_attacks(read) == []
+    assert read.verdict_counts["already-in-alarm"] == 1
+    assert read.verdict_counts["detected"] == 0

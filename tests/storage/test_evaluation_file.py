@@ -28,7 +28,7 @@ from sightline import (
 from sightline.errors import FileError
 from sightline.evaluation.result import SCHEMA, ChartData, EvaluationRecord
 from sightline.judgement.judge import METHOD
-from sightline.judgement.verdicts import RungName
+from sightline.judgement.verdicts import RungName, Verdict
 from sightline.storage import Result, check_out
 from sightline.storage.results import evaluation_schema
 
@@ -72,6 +72,14 @@ def made_of(hint: Any, rng: Random) -> Any:
 @given(seed=st.integers(0, 2**32))
 def test_any_record_reads_back_as_what_was_written(seed, tmp_path_factory):
     record = made_of(EvaluationRecord, Random(seed))
+    # What is detected is caught: a file that says otherwise is an older one.
+    segments = [
+        replace(s, caught=True)
+        if Verdict.DETECTED in (s.verdict, *(s.alternatives or {}))
+        else s
+        for s in record.segments
+    ]
+    record = replace(record, segments=tuple(segments))
     written = Evaluation(**vars(record) | {"schema": SCHEMA})
     path = tmp_path_factory.getbasetemp() / "evaluation.json"
     path.write_text(json.dumps(written.to_dict()), encoding="utf-8")
@@ -118,10 +126,15 @@ def in_present_names(values: dict[str, Any]) -> dict[str, Any]:
     def renamed(rungs: dict[str, Any]) -> dict[str, Any]:
         return {NEW_RUNGS.get(k, k): v for k, v in rungs.items() if k != "telemetry"}
 
+    def with_reading(read: dict[str, Any]) -> dict[str, Any]:
+        is_covered = read["reading"] == "detected"
+        return read | {"reading": "covered" if is_covered else read["reading"]}
+
     segments = [
         {key: one[key] for key in one if key not in ("ladder", "refocus_channels")}
         | {
             "ladder": renamed(one["ladder"]),
+            "signature": with_reading(one["signature"]),
             "evidence_channels": one["refocus_channels"],
         }
         for one in values["segments"]

@@ -370,6 +370,12 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
         + (f" Looks at {' and '.join(rule.looks_at)}." if rule.looks_at else "")
         for rule in kind.rules
     ]
+    choices = []
+    for name, choice in card.choices.items():
+        made = [f"{key}={value!r}" for key, value in choice.settings.items()]
+        if choice.train_share < 1:
+            made.append(f"the first {choice.train_share:.1%} of train's rows")
+        choices.append(f"{name} ({', '.join(made)}): {choice.why}")
     return Group(
         Text(f"{card.title} ({card.name})", style="bold"),
         facts(known, min_width=9),
@@ -378,6 +384,7 @@ def card_table(kind: "type[LearnedDetector]", missing: Sequence[str]) -> Rendera
         *bullets("Not as published, and why", card.deviates),
         *bullets("Its own alarm rules", rules),
         *_testbed_settings(card),
+        *bullets("Choices that others may have made, none of them here", choices),
         Text("\nSettings", style="bold"),
         rendered(defaults_table(kind)),
     )

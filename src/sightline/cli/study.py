@@ -6,6 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from importlib.resources import as_file, files
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -308,10 +309,10 @@ def demo_command(
     overwrite: _Overwrite = False,
     debug: DebugOption = False,
 ) -> None:
-    """Simulate a plant, train detectors on it, and show what each can see.
+    """Simulate two plants, train detectors on them, and show what each can see.
 
-    Needs no files. OUT/report.html is the page to open in a browser. Without torch the
-    detectors that need it are left out.
+    Needs no files. OUT/report.html is the page to open in a browser. What needs torch,
+    or wntr for the second plant, is left out where that is not installed.
 
     \b
     Examples:
@@ -320,25 +321,31 @@ def demo_command(
     """
     from sightline.detectors import list_detectors
     from sightline.study.plan import read_plan
+    from sightline.testbeds import list_testbeds
 
     with door(debug=debug):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
             plan = read_plan(path)
-        extras = {card.name: card.extra for card in list_detectors()}
-        absent = [
-            choice
-            for choice in plan.detectors
-            if (extra := extras.get(choice.detector)) and not find_spec(MODULES[extra])
-        ]
-        if absent:
+        needs = {card.name: card.extra for card in list_detectors()}
+        needs |= {card.name: card.extra for card in list_testbeds()}
+        absent: dict[str, list[str]] = {}
+        names = [one.testbed for one in plan.testbeds]
+        for name in (*names, *(one.detector for one in plan.detectors)):
+            if (extra := needs.get(name)) and not find_spec(MODULES[extra]):
+                absent.setdefault(extra, []).append(name)
+        for extra, left_out in absent.items():
             console().print(
-                "Left out, because torch is not installed: "
-                f"{', '.join(choice.label for choice in absent)}. To run them too: "
-                "pip install 'sightline-cps[detectors]'."
+                f"Left out, because {MODULES[extra]} is not installed: "
+                f"{', '.join(left_out)}. To run {'them' if left_out[1:] else 'it'} "
+                f"too: pip install 'sightline-cps[{extra}]'."
             )
-            kept = tuple(choice for choice in plan.detectors if choice not in absent)
-            plan = replace(plan, detectors=kept)
+        gone = set(chain(*absent.values()))
+        plan = replace(
+            plan,
+            testbeds=tuple(one for one in plan.testbeds if one.testbed not in gone),
+            detectors=tuple(one for one in plan.detectors if one.detector not in gone),
+        )
         run_plan(plan, out, workers=workers, overwrite=overwrite, debug=debug)
 
 

@@ -108,7 +108,7 @@ def _attacks(e: Evaluation) -> list[RenderableType]:
     if facts.advice_withheld is not None:
         parts.append(Text(facts.advice_withheld, style="bold"))
     missed = [row for row in e.segments if row.verdict != Verdict.DETECTED]
-    why = as_labelled("Why attacks were missed", labels)
+    why = as_labelled("Attacks that are not detected, and why", labels)
     parts += [Text(why, style="bold")] if missed else []
     for row in missed[:MAX_MISSED]:
         sure = "" if row.confidence is None else f", {share(row.confidence)}"
@@ -147,5 +147,5 @@ def comparison(compared: Comparison) -> RenderableType:
     notices = [*seen_differences(compared), *standing, *compared.notices]
     return Group(
         *(rendered(table) for table in terminal_tables(compared) if table.records),
-        *(Text(f"- {notice}") for notice in notices),
+        *(Text(f"- {as_labelled(notice, compared.labels)}") for notice in notices),
     )

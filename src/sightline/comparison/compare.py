@@ -41,13 +41,13 @@ from sightline.parallel import one_thread_each
 from sightline.progress import Progress, Step, StepKind, silent
 from sightline.showing import Shown
 from sightline.storage import Given, results_of
-from sightline.text import names, plural
+from sightline.text import Labelling, names, plural
 
 # Figures by which detectors are ranked on each testbed.
 RANKED_FIGURES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL, Figure.F1)
 # Figures whose ranking of detectors is compared between testbeds.
 TRANSFER_FIGURES = (Figure.ROC_AUC, Figure.MEDIAN_D_FULL, Figure.P_FULL)
-SEEN_BY_ALL = "seen by all"
+SEEN_BY_ALL = "detected by all"
 # How many channels a notice names before it counts the rest.
 _MOST = 4
 
@@ -259,6 +259,8 @@ class Comparison(Shown):
         For each attack of a testbed with two or more detectors.
     notices : tuple of str
         What could not be compared, and why; results judged by earlier rules.
+    labels : Labelling
+        What the labels of the records mark, which decides the words of tables.
 
     Examples
     --------
@@ -290,6 +292,7 @@ class Comparison(Shown):
     detections: tuple[Detections, ...]
     verdicts: tuple[SideBySide, ...]
     notices: tuple[str, ...]
+    labels: Labelling = Labelling.ATTACKS
 
     def _line(self) -> str:
         detectors = {(row.testbed, row.detector) for row in self.figures}
@@ -431,6 +434,7 @@ def compare(
         detections=tuple(row for runs in studied for row in _detections(runs)),
         verdicts=tuple(row for row in side_by_side if row.verdicts),
         notices=tuple(notices),
+        labels=Labelling.of_all(one.evaluation.stream.labels for one in given),
     )
 
 
@@ -626,16 +630,17 @@ def _reading(
 
     def space(name: str) -> str:
         title = spaces[name]
-        return f"the residuals of {name}" if title is None else f"the {title} space"
+        is_shared = title == spaces[seen_by[0]] == spaces[diluted[0]]
+        return name if is_shared or title is None else f"the {title} space"
 
     diluted = [name for name, word in words.items() if word == Verdict.DILUTED]
     if len(seen_by) == len(words):
         return SEEN_BY_ALL
     if not seen_by:
-        return "missed by all"
+        return "detected by none"
     if diluted:
-        return f"visible in {space(seen_by[0])}, diluted in {space(diluted[0])}"
-    return f"seen by {', '.join(seen_by)}"
+        return f"detected in {space(seen_by[0])}, diluted in {space(diluted[0])}"
+    return f"detected by {names(seen_by)}"
 
 
 def agreements(runs: TestbedRuns) -> list[Agreement]:

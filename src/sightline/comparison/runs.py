@@ -27,7 +27,7 @@ from sightline.data.stream import REFERENCE_KEY
 from sightline.evaluation.result import ChartData, Evaluation, Protocol, SegmentResult
 from sightline.figures import FIGURES
 from sightline.judgement.ladder import LADDER, Kind
-from sightline.judgement.verdicts import Verdict
+from sightline.judgement.verdicts import SINGLED_OUT, Verdict
 from sightline.storage import Result
 from sightline.text import names
 
@@ -433,7 +433,7 @@ def _showing(attack: MatchedAttack, kinds: Sequence[Kind]) -> tuple[str, ...]:
         sorted(
             label
             for label, segment in attack.segments.items()
-            if (segment.verdict == Verdict.DETECTED and Kind.RULE in kinds)
+            if (segment.verdict in SINGLED_OUT and Kind.RULE in kinds)
             or any(
                 outcome.visible and name in LADDER and LADDER[name].kind in kinds
                 for name, outcome in (segment.ladder or {}).items()

@@ -34,7 +34,7 @@ from sightline.data.validity import Codes
 from sightline.errors import StreamError
 from sightline.text import names
 
-Sampling = Literal["median", "stride", "first", "last", "by-role"]
+Sampling = Literal["median", "mean", "stride", "first", "last", "by-role"]
 LabelRule = Literal["any", "majority", "first"]
 # Blocks whose medians are computed at a time, to bound memory.
 _BLOCKS_AT_ONCE = 16_384
@@ -56,10 +56,10 @@ class Preparation:
         The longest gap, in seconds, that is filled with the row before it.
     every : int
         How many rows become one.
-    sampling : {"median", "stride", "first", "last", "by-role"}
-        How a block of `every` rows becomes one: its median; its first row, also of a
-        last block that is not full ("stride"); its first or last row; "by-role" takes
-        the median of sensors and the last value of all other channels.
+    sampling : {"median", "mean", "stride", "first", "last", "by-role"}
+        How a block of `every` rows becomes one: its median or mean; its first row, also
+        of a last block that is not full ("stride"); its first or last row; "by-role"
+        takes the median of sensors and the last value of all other channels.
     label_rule : {"any", "majority", "first"}
         A block is an attack if any of its rows is, if more than half are, or if its
         first row is.
@@ -473,12 +473,13 @@ def _sampled(
     if sampling == "last":
         return last
     columns = np.arange(values.shape[1])
+    middle = np.mean if sampling == "mean" else np.median
     if sampling == "by-role":
         columns = np.flatnonzero([tag.role is Role.SENSOR for tag in recording.tags])
     for first in range(0, len(starts), _BLOCKS_AT_ONCE):
         rows = slice(first, first + _BLOCKS_AT_ONCE)
         blocks = values[starts[rows, None] + np.arange(every)][:, :, columns]
-        last[rows, columns] = np.median(blocks, axis=1)
+        last[rows, columns] = middle(blocks, axis=1)
     return last
 
 
@@ -518,6 +519,8 @@ def sampled_column(
         return blocks[:, 0]
     if sampling == "last" or (sampling == "by-role" and not is_sensor):
         return blocks[:, -1]
+    if sampling == "mean":
+        return np.asarray(blocks.mean(axis=1))
     n = blocks.shape[1]
     ordered = np.sort(blocks, axis=1)
     return np.asarray((ordered[:, (n - 1) // 2] + ordered[:, n // 2]) / 2)

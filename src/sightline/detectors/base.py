@@ -212,6 +212,26 @@ class PaperSettings:
 
 
 @dataclass(frozen=True, kw_only=True)
+class UnstatedChoice:
+    """A choice of published code that others may have made and a paper did not state.
+
+    Parameters
+    ----------
+    why : str
+        Who makes it: one sentence.
+    settings : mapping
+        The detector's settings that make it.
+    train_share : float
+        Share of train's rows that is learned from, the first ones (`train_rows` of
+        `open_testbed`).
+    """
+
+    why: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    train_share: float = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class DetectorCard:
     """What a detector is, its paper, and how far it is the published one.
 
@@ -243,6 +263,9 @@ class DetectorCard:
         stated by the detector's authors.
     paper_protocol : PaperSettings
         What changes with protocol ``paper``.
+    choices : mapping
+        By name: choices with which somebody may have trained it, none of them made
+        here; ``docs/paper.md`` says what each of them moves.
     """
 
     name: str
@@ -259,6 +282,7 @@ class DetectorCard:
     sources: Mapping[str, str] = field(default_factory=dict)
     ours: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     paper_protocol: PaperSettings = PaperSettings()
+    choices: Mapping[str, UnstatedChoice] = field(default_factory=dict)
 
 
 def read_card(detector: str) -> DetectorCard:

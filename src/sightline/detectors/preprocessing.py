@@ -6,7 +6,7 @@ All statistics come from train alone, unless a setting says otherwise.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,11 @@ class Scaling:
 
 
 def fit_scaling(
-    values: Matrix, *, epsilon: float = 0.0, constants: Constants = "unit"
+    values: Matrix,
+    *,
+    epsilon: float = 0.0,
+    constants: Constants = "unit",
+    by: Literal["range", "spread"] = "range",
 ) -> Scaling:
     """Return the scaling that brings each channel's range to 0 ... 1.
 
@@ -75,6 +79,8 @@ def fit_scaling(
         Added to every range.
     constants : {"unit", "ratio", "epsilon", "keep"}
         How a channel without a range is scaled: see `PreprocessingSettings`.
+    by : {"range", "spread"}
+        With "spread" mean and standard deviation are brought to 0 and 1 instead.
 
     Examples
     --------
@@ -86,6 +92,9 @@ def fit_scaling(
     high = values.max(axis=0).astype(np.float64)
     is_constant = low == high
     offset, scale = low, high - low + epsilon
+    if by == "spread":
+        offset = np.where(is_constant, low, values.mean(axis=0, dtype=np.float64))
+        scale = values.std(axis=0, dtype=np.float64) + epsilon
     if constants == "unit":
         scale = np.where(is_constant, 1.0, scale)
     elif constants == "ratio":
@@ -365,6 +374,7 @@ class Preprocessing:
             values,
             epsilon=settings.range_epsilon,
             constants="unit" if chosen == "drop" else chosen,
+            by=settings.scaler,
         )
         if unscaled is not None:
             scaling = Scaling(
@@ -416,7 +426,10 @@ class Preprocessing:
             if settings.constant_channels in ("ratio", "epsilon"):
                 constants = settings.constant_channels
             scaling = fit_scaling(
-                filled.values, epsilon=settings.range_epsilon, constants=constants
+                filled.values,
+                epsilon=settings.range_epsilon,
+                constants=constants,
+                by=settings.scaler,
             )
             notices = (
                 *notices,

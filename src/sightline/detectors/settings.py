@@ -245,6 +245,9 @@ class PreprocessingSettings(RowSettings):
         `range_epsilon`; "keep" leaves it as it is; "drop" leaves it out.
     range_epsilon : float
         Added to every range.
+    scaler : {"range", "spread"}
+        Bring each channel's range in train to 0 ... 1, or its mean and standard
+        deviation to 0 and 1.
     clip : pair of float, optional
         Low and high bound of scaled values.
     missing : {"hold", "mean"}
@@ -262,6 +265,7 @@ class PreprocessingSettings(RowSettings):
     scale_before_trim: bool = False
     constant_channels: Literal["unit", "ratio", "epsilon", "keep", "drop"] = "unit"
     range_epsilon: NonNegative = 0.0
+    scaler: Literal["range", "spread"] = "range"
     clip: Annotated[
         tuple[float, float] | None, Meta(description="a low and a high number")
     ] = None

@@ -19,6 +19,7 @@ from sightline.energy.reference import Reference
 from sightline.evaluation.result import ChartData, SegmentResult
 from sightline.metrics.alarm_load import false_alarm_runs
 from sightline.metrics.ranking import roc_points
+from sightline.rules.judging import RuleTrace
 from sightline.rules.scoring import ScoredStream
 
 # Corners of the ROC curve, at most.
@@ -47,7 +48,11 @@ P99, OWN = 0, 1
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
-def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> ChartData:
+def chart_data(
+    scored: ScoredStream,
+    segments: Sequence[SegmentResult],
+    trace: RuleTrace | None = None,
+) -> ChartData:
     """Return the arrays that charts need; residuals are read once.
 
     Parameters
@@ -56,6 +61,8 @@ def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> Chart
         The stream and its energies.
     segments : sequence of SegmentResult
         The attacks; their diagnosis decides which channels are shown.
+    trace : RuleTrace, optional
+        What the chosen rule said.
     """
     stream, test, windows = scored.stream, scored.test, scored.windows
     plan, energy = windows.plan, scored.energies.train.energy
@@ -67,12 +74,15 @@ def chart_data(scored: ScoredStream, segments: Sequence[SegmentResult]) -> Chart
         inside = [test.own_alarms[one.start : one.stop] for one in segments]
         first = [int(np.argmax(rows)) if rows.any() else -1 for rows in inside]
         arrays["own_first_alarm"] = np.array(first, dtype=np.int64)
+    if trace is not None:
+        arrays["rule_rows"], arrays["rule_peaks"] = trace.rows, trace.peaks
+        arrays["rule_alarms"] = trace.alarms
     # Energy is half of |z|^2, so a window's sum of it follows from its moments. Rows
     # beyond 1e150 overflow; the figure leaves such an attack out.
     with np.errstate(over="ignore", invalid="ignore"):
-        trace = np.trace(windows.seconds, axis1=1, axis2=2)
+        squares = np.trace(windows.seconds, axis1=1, axis2=2)
         d_ms, n_rows = windows.d_ms[plan.own], plan.lengths[plan.group]
-        excess = np.asarray(0.5 * trace + d_ms - 0.5 * stream.p * n_rows)
+        excess = np.asarray(0.5 * squares + d_ms - 0.5 * stream.p * n_rows)
     return ChartData(
         test_energy=test.energy,
         labels=test.labels,

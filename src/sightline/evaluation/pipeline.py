@@ -296,7 +296,7 @@ def _evaluate(
         rules=rules.facts if rules else None,
         rules_refused=refusal,
         episodes=episodes,
-        traces=chart_data(scored, segments),
+        traces=chart_data(scored, segments, rules.trace if rules else None),
     )
 
 

@@ -26,7 +26,6 @@ from sightline.judgement.verdicts import (
     DiagnosisFacts,
     Repair,
     SegmentDiagnosis,
-    Verdict,
 )
 from sightline.metrics.alarm_figures import AlarmFigure
 from sightline.metrics.alarm_load import AlarmMetrics
@@ -395,6 +394,13 @@ class ChartData:
         Telemetry channels with few values in which false alarms begin more often.
     state_value, state_time_share, state_alarm_share : array, optional
         Values of each, share of attack-free time, share of false alarms; nan-padded.
+    rule_rows : array of shape (n_columns,), optional
+        First test row of each column of the chosen rule's trace; the last ends with
+        the test.
+    rule_peaks : array of shape (n_columns,), optional
+        Largest value of the trace over its limit, in each column.
+    rule_alarms : array of shape (n, 2), optional
+        First row of each alarm of the chosen rule, and the row after its last.
     """
 
     train_energy: Floats
@@ -430,6 +436,9 @@ class ChartData:
     state_value: npt.NDArray[np.float32] | None = None
     state_time_share: npt.NDArray[np.float32] | None = None
     state_alarm_share: npt.NDArray[np.float32] | None = None
+    rule_rows: Ints | None = None
+    rule_peaks: npt.NDArray[np.float32] | None = None
+    rule_alarms: Ints | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -627,7 +636,7 @@ class Evaluation(Shown, EvaluationRecord):
     >>> test[labels == 1, 2] += 4.0
     >>> evaluation = evaluate(train=train, test=test, labels=labels, name="mine")
     >>> evaluation
-    Evaluation 'mine': 4 channels, 1,000 test rows, 1 of 1 attack detected,
+    Evaluation 'mine': 4 channels, 1,000 test rows, 1 of 1 attack caught,
     ROC-AUC 98%
     >>> evaluation.to_frame().select("id", "start", "verdict").rows()
     [('1', 400, 'detected')]
@@ -643,9 +652,9 @@ class Evaluation(Shown, EvaluationRecord):
             plural(self.stream.n_test, "test row"),
         ]
         attacks = plural(self.stream.n_segments, "attack")
-        if self.diagnosis is not None:
-            n_detected = sum(s.verdict is Verdict.DETECTED for s in self.segments)
-            attacks = f"{n_detected} of {attacks} detected"
+        counted = (self.own_rule or self.probe).attacks
+        if counted is not None and counted.n_attacks:
+            attacks = f"{counted.caught} of {attacks} caught"
         facts.append(attacks)
         if self.rank.roc_auc is not None:
             facts.append(f"ROC-AUC {share(self.rank.roc_auc)}")

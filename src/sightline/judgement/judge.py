@@ -43,6 +43,7 @@ from sightline.judgement.ladder import (
 )
 from sightline.judgement.record import JudgedRecord, judge_cases, units_of
 from sightline.judgement.verdicts import (
+    SINGLED_OUT,
     VERDICTS,
     Count,
     DiagnosisFacts,
@@ -103,7 +104,7 @@ SEEN: Final = 0.30
 NEAR_CHANCE: Final = 0.6
 CLEARLY_ABOVE: Final = 0.7
 _SAME_AS: Final = {
-    Reading.DETECTED: (Verdict.DETECTED,),
+    Reading.COVERED: SINGLED_OUT,
     Reading.THRESHOLD: (Verdict.THRESHOLD, Verdict.SEQUENTIAL),
     Reading.DRIFT: (Verdict.DRIFT,),
     Reading.NO_EVIDENCE: (
@@ -276,7 +277,9 @@ def _segment(
     diagnosis = SegmentDiagnosis(ladder={}, evidence_channels=(), contributing=())
     if judgement is not None:
         is_still = fact.p_value is not None and fact.movement is Movement.STILL
-        verdict, diagnosis = _said_by_ladder(judgement, is_still=is_still)
+        verdict, diagnosis = _said_by_ladder(
+            judgement, is_still=is_still, is_caught=caught
+        )
     signature = signature_of(row)
     telemetry = replace(fact, aftermath_s=aftermath_s)
     diagnosis = replace(
@@ -295,21 +298,22 @@ def _segment(
 
 
 def _said_by_ladder(
-    judgement: Judgement, *, is_still: bool
+    judgement: Judgement, *, is_still: bool, is_caught: bool
 ) -> tuple[Verdict, SegmentDiagnosis]:
     """Return the verdict of the ladder, and what each rung makes of the attack.
 
-    `is_still`: the telemetry's own test does not see the attack.
+    `is_still`: the telemetry's own test does not see the attack. `is_caught`: an alarm
+    of the present rule starts in it; without, what the rule shows is no detection.
     """
-    verdict = judgement.verdict
+    instead: dict[Verdict, Verdict] = {}
+    if is_still:
+        instead[Verdict.WEAK_EVIDENCE] = Verdict.NOT_IN_TELEMETRY
+    if not is_caught:
+        instead[Verdict.DETECTED] = Verdict.ALREADY_IN_ALARM
+    verdict = instead.get(judgement.verdict, judgement.verdict)
     confidence: float | None = judgement.confidence
     is_untried = bool(judgement.untried) and verdict is Verdict.UNDECIDED
-    shares = {
-        Verdict.NOT_IN_TELEMETRY if is_still and v is Verdict.WEAK_EVIDENCE else v: s
-        for v, s in judgement.shares.items()
-    }
-    if verdict is Verdict.WEAK_EVIDENCE and is_still:
-        verdict = Verdict.NOT_IN_TELEMETRY
+    shares = {instead.get(v, v): s for v, s in judgement.shares.items()}
     shown = [n for n, outcome in judgement.outcomes.items() if outcome.visible]
     alternatives = {str(v): s for v, s in shares.items() if v is not verdict}
     if is_untried:
@@ -361,7 +365,7 @@ def signature_of(row: SegmentMeasures) -> Signature:
     beyond = np.inf if row.d_atk is None else -np.inf
     d_eff = beyond if row.d_eff is None else row.d_eff
     if row.coverage >= SEEN:
-        reading = Reading.DETECTED
+        reading = Reading.COVERED
     elif row.sdr_usable and d_atk > 0 > d_eff and row.auc < CLEARLY_ABOVE:
         reading = Reading.DRIFT
     elif row.auc >= CLEARLY_ABOVE:
@@ -645,8 +649,6 @@ def sentence_of(diagnosis: SegmentDiagnosis, *, n_channels: int) -> str:
     flags = diagnosis.flags or ()
     if diagnosis.confidence is not None and diagnosis.confidence < UNSURE:
         text = f"It may be so ({share(diagnosis.confidence)} of draws agree). {text}"
-    if verdict is Verdict.DETECTED and diagnosis.caught is False:
-        text += " It does not count as caught: the alarm did not start in it."
     others = list(diagnosis.contributing or ())
     if others and verdict is not Verdict.DETECTED:
         repair, shows = ("repair", "shows") if len(others) == 1 else ("repairs", "show")

@@ -25,6 +25,7 @@ class Verdict(StrEnum):
     """
 
     DETECTED = "detected"
+    ALREADY_IN_ALARM = "already-in-alarm"
     THRESHOLD = "threshold"
     SEQUENTIAL = "sequential"
     DRIFT = "drift"
@@ -35,6 +36,8 @@ class Verdict(StrEnum):
     NOT_IN_TELEMETRY = "not-in-telemetry"
 
 
+# Verdicts by which the alarms of the present rule single the attack out.
+SINGLED_OUT: Final = (Verdict.DETECTED, Verdict.ALREADY_IN_ALARM)
 # Verdicts that say there is evidence of the attack.
 EVIDENT: Final = frozenset(Verdict) - {
     Verdict.UNDECIDED,
@@ -83,7 +86,7 @@ class RungName(StrEnum):
 class Reading(StrEnum):
     """What the paper's table reads from four figures of one attack."""
 
-    DETECTED = "detected"
+    COVERED = "covered"
     THRESHOLD = "threshold"
     DRIFT = "drift"
     NO_EVIDENCE = "no-evidence"
@@ -214,7 +217,7 @@ class VerdictInfo:
         Examples
         --------
         >>> info_of("diluted").in_words(51), info_of("diluted").in_words()
-        ('hidden among 51 tags', 'hidden among many tags')
+        ('clearest in few of 51 tags', 'clearest in few of many tags')
         """
         return self.plain.format(n_tags="many" if n_tags is None else n_tags)
 
@@ -237,8 +240,8 @@ NO_REPAIR: Final = (
 VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.DETECTED: VerdictInfo(
         word=Verdict.DETECTED,
-        plain="singled out",
-        meaning="the present rule alarms because of this attack",
+        plain="caught and singled out",
+        meaning="the present rule catches this attack, and its alarms single it out",
         repair="nothing to repair",
         sentence=(Clause("{rule_name} detects it: {rule.finding}."),),
         symbol="\u25cf",
@@ -247,9 +250,28 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
         light="#00805d",
         dark="#2cc79a",
     ),
+    Verdict.ALREADY_IN_ALARM: VerdictInfo(
+        word=Verdict.ALREADY_IN_ALARM,
+        plain="in alarm before it began",
+        meaning="the present rule's alarms single it out, but it was in alarm before: "
+        "no alarm starts in the attack, so it is not caught",
+        repair="a rule that is in alarm less: a higher limit, or shorter alarms",
+        sentence=(
+            Clause(
+                "{rule_name} singles it out ({rule.finding}), but does not catch it: "
+                "the alarm began before the attack, and none starts in it. Check "
+                "whether a rule that is in alarm less helps."
+            ),
+        ),
+        symbol="\u25d0",
+        marker="circle-cross-open",
+        print_marker="P",
+        light="#4f7300",
+        dark="#a3c94a",
+    ),
     Verdict.THRESHOLD: VerdictInfo(
         word=Verdict.THRESHOLD,
-        plain="below the alarm limit",
+        plain="needs another alarm limit",
         meaning="the deviation score shows it, the alarm limit does not extract it",
         repair="the limit",
         sentence=(
@@ -351,8 +373,8 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     ),
     Verdict.DILUTED: VerdictInfo(
         word=Verdict.DILUTED,
-        plain="hidden among {n_tags} tags",
-        meaning="shown in a few channels, hidden when all are pooled",
+        plain="clearest in few of {n_tags} tags",
+        meaning="shown in a few channels more clearly than when all are pooled",
         repair="score a smaller space separately",
         sentence=(
             Clause("Missed by dilution: ", ("not is_covered",)),
@@ -395,7 +417,8 @@ VERDICTS: Final[dict[Verdict, VerdictInfo]] = {
     Verdict.QUIET: VerdictInfo(
         word=Verdict.QUIET,
         plain="too quiet",
-        meaning="much less energy than any calm window: frozen or replayed signals",
+        meaning="much less energy than any attack-free window: frozen or replayed "
+        "signals",
         repair="alarm on too little movement as well",
         sentence=(
             Clause("Missed because it is quiet: ", ("not is_covered",)),

@@ -481,13 +481,13 @@ class SegmentMeasures:
         Paper: not in the paper as a rule.
         Null: never; the same for all segments.
     hit : bool
-        The p99 rule alarmed at least once.
+        A row is over the limit of the p99 rule.
         Formula: any `e_t > tau99`.
         Better: true.
         Paper: Hits.
         Null: never.
     coverage : float
-        Share of the attack in alarm.
+        Share of the attack's rows over the limit of the p99 rule.
         Formula: rows with `e_t > tau99` / W.
         Range: 0 to 1.
         Better: higher.
@@ -495,10 +495,11 @@ class SegmentMeasures:
         Paper: coverage_99.
         Null: never.
     first_alarm : int, optional
-        Rows from the attack's start to its first alarm.
+        Rows from the attack's start to its first row over that limit.
         Range: 0 to W - 1.
         Better: lower.
-        Null: without an alarm. 0 may be an alarm that was on already.
+        Null: without such a row. Where an alarm of before still stands no alarm
+        starts there; see `caught`.
     first_alarm_s : float, optional
         The same in seconds.
         Formula: `first_alarm * step_s`.

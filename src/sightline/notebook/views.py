@@ -16,6 +16,8 @@ from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.errors import SightlineError
 from sightline.evaluation.result import Evaluation, SegmentResult, SegmentView
 from sightline.figures import FIGURES, Figure
+from sightline.improvement import record as improvement
+from sightline.improvement.improve import Improvement
 from sightline.judgement.verdicts import info_of
 from sightline.report import print_figures as style
 from sightline.report.charts import (
@@ -146,10 +148,11 @@ def segment_view(value: SegmentResult) -> NotebookView:
     return shown(
         value,
         [
+            ("caught", attacks.YES_NO[value.caught]),
             ("verdict", attacks.verdict_cell(value)),
             ("targets", names(value.targets, MOST_NAMES)),
             ("evidence in", names(value.evidence_channels or (), MOST_NAMES)),
-            ("time in alarm (p99 rule)", share(value.coverage)),
+            ("rows over the limit (p99 rule)", share(value.coverage)),
             ("AUC", score(value.auc)),
             ("evidence (D_FULL)", number(value.d_full)),
         ],
@@ -160,7 +163,8 @@ def segment_view(value: SegmentResult) -> NotebookView:
 
 def comparison_view(value: Comparison) -> NotebookView:
     """Show figures side by side, differences, attacks caught."""
-    return shown(value, (), comparison.notebook_tables(value), value.notices)
+    notices = [as_labelled(one, value.labels) for one in value.notices]
+    return shown(value, (), comparison.notebook_tables(value), notices)
 
 
 def stream_view(value: ResidualStream) -> NotebookView:
@@ -281,6 +285,13 @@ def blind_spots_view(value: BlindSpots) -> NotebookView:
     )
 
 
+def improvement_view(value: Improvement) -> NotebookView:
+    """Show what to take and why, the candidates, and what each sees."""
+    record = value.record
+    facts = [("detector", record.detector), ("budget", record.budget)]
+    return shown(value, facts, improvement.tables(record), record.sentences())
+
+
 VIEWS: dict[type, Callable[[Any], NotebookView]] = {
     Evaluation: evaluation_view,
     SegmentResult: segment_view,
@@ -296,6 +307,7 @@ VIEWS: dict[type, Callable[[Any], NotebookView]] = {
     MadeRule: made_rule_view,
     Commissioning: commissioning_view,
     BlindSpots: blind_spots_view,
+    Improvement: improvement_view,
 }
 
 

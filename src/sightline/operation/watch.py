@@ -744,7 +744,7 @@ class _WatchRun:
                 n_ended += self._put_ended(live)
                 ledger, first = replace(ledger, rows=ledger.rows + rows), first + rows
             if end is not None:
-                load, stood = self._load(ledger, live), live.stretch
+                load, stood = self._load(ledger, live), live.alarm
                 ledger = ledger.ended(
                     end,
                     float(day.time[first]),
@@ -758,7 +758,7 @@ class _WatchRun:
 
     def _load(self, ledger: Ledger, live: LiveRule) -> AlarmLoad:
         """Return what came since the promise in force began."""
-        return load_of(self.store, self.made, ledger, (live.alarm, live.stretch))
+        return load_of(self.store, self.made, ledger, live.alarm)
 
     def _kept(self, kept: Kept, time: float, gap_s: float = 0.0) -> list[Happening]:
         """Return that the promise is broken from a time on, or no longer."""

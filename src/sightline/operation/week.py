@@ -191,7 +191,7 @@ class Week:
             judged=3600.0 * np.ceil(state.rule_since() / 3600),
             records=tuple(state.alarms(since=begin)),
             ledger=ledger,
-            so_far=load_of(state, made, ledger, running),
+            so_far=load_of(state, made, ledger, live.alarm),
         )
 
     @property
@@ -438,7 +438,8 @@ class Week:
             f"Promised for {plural(round(promise.days), 'watched day')} from "
             f"{stamp(self.ledger.begins, self.zone)} on: {low:.0f} to {high:.0f} "
             f"alarms (90%), at most {share(promise.most_share(promise.days), 1)} of "
-            f"time in alarm. So far {plural(came.alarms, 'alarm')} in "
+            "time in alarm, without what is out of service. So far "
+            f"{plural(came.alarms, 'alarm')} in "
             f"{duration((came.days or 0) * DAY_S)}, {share(came.share_of_time, 1)} of "
             "the time."
         )
@@ -520,27 +521,29 @@ def alarms_since(
 
 
 def load_of(
-    state: WatchState, made: MadeRule, ledger: Ledger, running: Running
+    state: WatchState, made: MadeRule, ledger: Ledger, alarm: OpenAlarm | None
 ) -> AlarmLoad:
-    """Return what alarms cost since the promise in force began, to the row."""
+    """Return what rang since the promise in force began, to the row.
+
+    What is out of service rings no more. `alarm` is the one that runs.
+    """
     step, unit = made.rule.step_s or 1.0, made.rule.delays.unit
-    alarms, stretches = alarms_since(state, made, ledger.begins, running)
-    started = sum(alarm.start >= ledger.begins for alarm in alarms)
-    standing = rows = 0
-    for stretch in stretches:
+    standing = spent = started = 0
+    for one in alarms_since(state, made, ledger.begins, (alarm, None))[0]:
         # One that ran when the promise began.
-        stood = 0
-        if stretch.start < ledger.begins:
-            stood = _rows_until(stretch, ledger.begins, step)
-            stood = stood if ledger.stood is None else ledger.stood
-        standing += stretch.rows // unit - stood // unit
-        rows += stretch.rows - stood
+        before = 0
+        if one.start < ledger.begins:
+            before = _rows_until(one, ledger.begins, step)
+            before = before if ledger.stood is None else ledger.stood
+        started += one.start >= ledger.begins
+        standing += one.rows // unit - before // unit
+        spent += one.rows - before
     days = ledger.rows * step / DAY_S
     return AlarmLoad(
         alarms=started + standing,
         days=days,
         alarms_per_day=(started + standing) / days if days else None,
-        share_of_time=rows / ledger.rows if ledger.rows else 0.0,
+        share_of_time=spent / ledger.rows if ledger.rows else 0.0,
         standing=standing,
     )
 
@@ -552,8 +555,8 @@ def unwatched_time(
     return with_gaps(state.runs(), state.unwatched(since), step_s, since)
 
 
-def _rows_until(stretch: AlarmWindow, at: float, step_s: float) -> int:
-    """Return how many rows of a stretch lie before a time."""
+def _rows_until(stretch: TimedAlarm | AlarmWindow, at: float, step_s: float) -> int:
+    """Return how many rows of an alarm or a stretch lie before a time."""
     n_rows = int(np.ceil((at - stretch.start) / step_s - 1e-6))
     return min(max(n_rows, 0), stretch.rows)
 

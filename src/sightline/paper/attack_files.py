@@ -13,7 +13,7 @@ from sightline.metrics.measures import SegmentMeasures
 from sightline.paper.study import PaperStudy, listed_ids
 from sightline.show.attacks import AttackRecord, iso_time
 from sightline.show.phrases import words
-from sightline.show.printed import Group, text_cell
+from sightline.show.printed import text_cell
 from sightline.show.table import Column, Columns, TableCell, to_csv
 from sightline.storage import Result
 
@@ -251,8 +251,8 @@ def alignments(study: PaperStudy, testbed: str) -> list[Alignment]:
     ]
 
 
-def alignment_columns(study: PaperStudy) -> tuple[Columns[Any], tuple[Group, ...]]:
-    """Return the columns and rows of the table ``alignment``."""
+def alignment_columns(study: PaperStudy) -> Columns[tuple[str, Alignment]]:
+    """Return the columns of the table ``alignment``, of a testbed and an attack."""
 
     def of_detector(label: str) -> Column[tuple[str, Alignment]]:
         def get(record: tuple[str, Alignment]) -> TableCell:
@@ -275,13 +275,4 @@ def alignment_columns(study: PaperStudy) -> tuple[Columns[Any], tuple[Group, ...
     attack: Column[tuple[str, Alignment]] = Column(
         "attack", "Attack", lambda r: text_cell(r[1].id)
     )
-    groups = tuple(
-        Group(
-            name=testbed,
-            title=study.testbed_title(testbed),
-            records=tuple((testbed, one) for one in alignments(study, testbed)),
-        )
-        for testbed in study.testbeds
-    )
-    columns = (attack, *map(of_detector, study.detectors))
-    return columns, tuple(group for group in groups if group.records)
+    return (attack, *map(of_detector, study.detectors))

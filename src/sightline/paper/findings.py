@@ -5,13 +5,12 @@ alarms, compactness, rankings and agreement (1, 3, 6 and 7).
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import partial
 from importlib.resources import files
 from itertools import combinations, permutations
-from math import comb
 
 import msgspec
 import numpy as np
@@ -178,79 +177,79 @@ class Missed:
 
         The level is divided by the number of detectors tried on the testbed.
         """
-        tail = binomial_tail(n_caused, len(self.segments), self.chance)
-        return tail < LEVEL / n_detectors
+        from scipy.stats import binom
+
+        tail = binom.sf(n_caused - 1, len(self.segments), self.chance)
+        return bool(tail < LEVEL / n_detectors)
 
 
-_Judge = Callable[[PaperStudy, str, list[Missed]], tuple[Upheld, str]]
+# Whether a finding holds, and why.
+Outcome = tuple[Upheld, str]
+_Judge = Callable[[PaperStudy, str, list[Missed]], Outcome]
 
 
-def unstable_references(study: PaperStudy) -> tuple[FindingTrial, ...]:
-    """Return the trial of finding 2 on each testbed: drift beyond chance.
+def unstable_references(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 2 on a testbed: drift beyond chance.
 
     It holds if more of a detector's missed attacks have the verdict drift than chance
     gives (see `Missed.beyond_chance`), for any detector; it fails if for none. Open
     where no detector misses `FEWEST_MISSED` attacks, or causes cannot be told apart.
     """
-    return _on_each_testbed(study, partial(_judge_verdict, Verdict.DRIFT))
+    return _of_missed(study, testbed, partial(_judge_verdict, Verdict.DRIFT))
 
 
-def diluted_attacks(study: PaperStudy) -> tuple[FindingTrial, ...]:
-    """Return the trial of finding 4 on each testbed: dilution beyond chance.
+def diluted_attacks(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 4 on a testbed: dilution beyond chance.
 
     As `unstable_references`, for the verdict diluted. The sentence also counts the
     diluted attacks that a detector with fewer channels in another space detects.
     """
-    return _on_each_testbed(study, partial(_judge_verdict, Verdict.DILUTED))
+    return _of_missed(study, testbed, partial(_judge_verdict, Verdict.DILUTED))
 
 
-def different_fixes(study: PaperStudy) -> tuple[FindingTrial, ...]:
-    """Return the trial of finding 5 on each testbed: several proven causes.
+def different_fixes(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 5 on a testbed: several proven causes.
 
     A cause is proven on an attack if the repair of its rung gains that attack. It holds
     if the misses of any detector have two proven causes or more, and more of them are
     proven than chance gives.
     """
-    return _on_each_testbed(study, _judge_fixes)
+    return _of_missed(study, testbed, _judge_fixes)
 
 
-def _on_each_testbed(study: PaperStudy, judge: _Judge) -> tuple[FindingTrial, ...]:
-    """Return a trial on each testbed, open where no detector misses enough attacks."""
-    trials = []
-    for testbed in study.testbeds:
-        detectors = study.on(testbed).detectors
-        missed = []
-        for runs in detectors:
-            segments = tuple(filter(is_missed, study.judged(runs)))
-            if len(segments) >= FEWEST_MISSED:
-                facts = runs.evaluation.diagnosis
-                rate = facts.false_cause_rate if facts is not None else None
-                chance = max(rate or 0.0, LEAST_CHANCE)
-                missed.append(Missed(runs, segments, chance))
-        usable = [m for m in missed if m.why_unusable is None]
-        if usable:
-            outcome, sentence = judge(study, testbed, usable)
-        else:
-            outcome = Upheld.OPEN
-            sentence = f"No detector missed {FEWEST_MISSED} attacks."
-            if not any(s.verdict for r in detectors for s in r.evaluation.segments):
-                sentence = "No attack has a verdict: no diagnosis, or no attack."
-            elif missed:
-                sentence = "No detector's causes can be counted."
-        left_out = [
-            f"{study.detector_title(m.runs.label)} ({m.why_unusable})"
-            for m in missed
-            if m.why_unusable is not None
-        ]
-        if left_out:
-            sentence += f" Left out: {names(left_out)}."
-        trials.append(FindingTrial(study.testbed_title(testbed), outcome, sentence))
-    return tuple(trials)
+def _of_missed(study: PaperStudy, testbed: str, judge: _Judge) -> Outcome:
+    """Judge the missed attacks; open where no detector misses enough of them."""
+    detectors = study.on(testbed).detectors
+    missed = []
+    for runs in detectors:
+        segments = tuple(filter(is_missed, study.judged(runs)))
+        if len(segments) >= FEWEST_MISSED:
+            facts = runs.evaluation.diagnosis
+            rate = facts.false_cause_rate if facts is not None else None
+            missed.append(Missed(runs, segments, max(rate or 0.0, LEAST_CHANCE)))
+    usable = [m for m in missed if m.why_unusable is None]
+    if usable:
+        outcome, sentence = judge(study, testbed, usable)
+    else:
+        outcome = Upheld.OPEN
+        sentence = f"No detector missed {FEWEST_MISSED} attacks."
+        if not any(s.verdict for r in detectors for s in r.evaluation.segments):
+            sentence = "No attack has a verdict: no diagnosis, or no attack."
+        elif missed:
+            sentence = "No detector's causes can be counted."
+    left_out = [
+        f"{study.detector_title(m.runs.label)} ({m.why_unusable})"
+        for m in missed
+        if m.why_unusable is not None
+    ]
+    if left_out:
+        sentence += f" Left out: {names(left_out)}."
+    return outcome, sentence
 
 
 def _judge_verdict(
     verdict: Verdict, study: PaperStudy, testbed: str, missed: list[Missed]
-) -> tuple[Upheld, str]:
+) -> Outcome:
     """Return whether a detector has this verdict more often than chance gives it.
 
     The sentence also compares the drifts, or counts what other detectors detect.
@@ -321,9 +320,7 @@ def _detected_elsewhere(study: PaperStudy, testbed: str) -> str:
     )
 
 
-def _judge_fixes(
-    study: PaperStudy, testbed: str, missed: list[Missed]
-) -> tuple[Upheld, str]:
+def _judge_fixes(study: PaperStudy, testbed: str, missed: list[Missed]) -> Outcome:
     """Return whether the misses of a detector have two proven causes or more."""
     rungs: dict[Verdict | None, str]
     rungs = {cause: rung for rung, cause in reversed(causes().items())}
@@ -346,39 +343,13 @@ def _judge_fixes(
     )
 
 
-def binomial_tail(n_seen: int, n: int, chance: float) -> float:
-    """Return the probability of `n_seen` or more successes in `n` trials.
-
-    Parameters
-    ----------
-    n_seen, n : int
-        Successes and trials.
-    chance : float
-        Probability of success in one trial.
-
-    Returns
-    -------
-    float
-        Between 0 and 1; 1 for `n_seen` 0.
-
-    Examples
-    --------
-    >>> binomial_tail(2, 7, 0.05)
-    0.0444
-    """
-    return sum(
-        comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(n_seen, n + 1)
-    )
-
-
-def same_ranking_other_alarms(study: PaperStudy, testbed: str) -> FindingTrial:
-    """Return the trial of finding 1 on a testbed: equal ranking, other alarms.
+def same_ranking_other_alarms(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 1 on a testbed: equal ranking, other alarms.
 
     Among the detectors within `SIMILAR_ROC_AUC` of the best mean ROC-AUC it holds if
     the highest mean F1@p99 is at least `LEAST_F1` and `F1_RATIO` times the lowest, and
     the 95% intervals of the two do not overlap. Open for fewer than `FEWEST_DETECTORS`.
     """
-    where = study.testbed_title(testbed)
     detectors = study.on(testbed).detectors
     figures: list[tuple[float, float, DetectorRuns]] = []
     for runs in detectors:
@@ -388,8 +359,7 @@ def same_ranking_other_alarms(study: PaperStudy, testbed: str) -> FindingTrial:
     best = max((roc_auc for roc_auc, *_ in figures), default=0.0)
     alike = [figure for figure in figures if figure[0] >= best - SIMILAR_ROC_AUC]
     if len(alike) < FEWEST_DETECTORS:
-        return FindingTrial(
-            where,
+        return (
             Upheld.OPEN,
             f"{len(alike)} of {len(detectors)} detectors have a ROC-AUC within "
             f"{SIMILAR_ROC_AUC} of the best; {FEWEST_DETECTORS} are needed.",
@@ -399,8 +369,7 @@ def same_ranking_other_alarms(study: PaperStudy, testbed: str) -> FindingTrial:
     _, least, low = min(alike, key=lambda figure: figure[1])
     is_apart = _f1_range(high)[0] > _f1_range(low)[1]
     is_much = most >= max(F1_RATIO * least, LEAST_F1)
-    return FindingTrial(
-        where,
+    return (
         Upheld.HOLDS if is_apart and is_much else Upheld.FAILS,
         f"{len(alike)} detectors have ROC-AUC from {min(roc_aucs):.3f} to "
         f"{max(roc_aucs):.3f}, and F1@p99 from {least:.3f} "
@@ -421,14 +390,13 @@ def _f1_range(runs: DetectorRuns) -> tuple[float, float]:
     return min(ends), max(ends)
 
 
-def spaces_differ(study: PaperStudy, testbed: str) -> FindingTrial:
-    """Return the trial of finding 3 on a testbed: compactness by residual space.
+def spaces_differ(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 3 on a testbed: compactness by residual space.
 
     It holds if the ranges of p_eff/p of two spaces, over all their detectors and seeds,
     are at least `COMPACTNESS_GAP` apart. Open unless two spaces are known and one of
     them has two detectors.
     """
-    where = study.testbed_title(testbed)
     spaces: dict[str, list[Spread]] = defaultdict(list)
     for runs in study.on(testbed).detectors:
         spread, space = runs.spread(Figure.COMPACTNESS), space_of(runs)
@@ -445,8 +413,7 @@ def spaces_differ(study: PaperStudy, testbed: str) -> FindingTrial:
         if max(len(spaces[a]), len(spaces[b])) > 1
     }
     if not gaps:
-        return FindingTrial(
-            where,
+        return (
             Upheld.OPEN,
             f"Residual spaces with a known name: {names(sorted(spaces))} "
             f"({sum(map(len, spaces.values()))} detectors); two are needed, one of "
@@ -460,35 +427,21 @@ def spaces_differ(study: PaperStudy, testbed: str) -> FindingTrial:
         f"{name} space ({len(spaces[name])})"
         for name in pair
     )
-    return FindingTrial(
-        where,
+    return (
         Upheld.HOLDS if gap >= COMPACTNESS_GAP else Upheld.FAILS,
         f"p_eff/p is {ranges}: "
         + (f"{gap:.3f} apart." if gap > 0 else "they overlap."),
     )
 
 
-def rankings_do_not_transfer(study: PaperStudy) -> tuple[FindingTrial, ...]:
-    """Return the trial of finding 6 on each two testbeds: no transfer of rankings.
+def rankings_do_not_transfer(study: PaperStudy, first: str, second: str) -> Outcome:
+    """Try finding 6 on two testbeds: no transfer of rankings.
 
     With rho the rank correlation of mean ROC-AUC over shared detectors, and draws of
     one seed for each detector and testbed: it holds if rho, and at least the share
     `SURE` of the draws, are below `WEAK_RHO`; it fails if rho and as many draws are
     not. Open between, and for fewer than `FEWEST_DETECTORS` shared detectors.
     """
-    if len(study.testbeds) < 2:
-        return (
-            FindingTrial("This study", Upheld.OPEN, "One testbed; two are needed."),
-        )
-    return tuple(
-        _transfer_between(study, first, second)
-        for first, second in combinations(study.testbeds, 2)
-    )
-
-
-def _transfer_between(study: PaperStudy, first: str, second: str) -> FindingTrial:
-    """Return the trial of finding 6 on two testbeds."""
-    where = f"{study.testbed_title(first)} and {study.testbed_title(second)}"
     by_testbed = [
         {
             runs.label: seeds
@@ -500,13 +453,13 @@ def _transfer_between(study: PaperStudy, first: str, second: str) -> FindingTria
     shared = sorted(set(by_testbed[0]) & set(by_testbed[1]))
     if len(shared) < FEWEST_DETECTORS:
         need = f"They share {len(shared)} detectors; {FEWEST_DETECTORS} are needed."
-        return FindingTrial(where, Upheld.OPEN, need)
+        return Upheld.OPEN, need
     values = [[seeds_of[name] for name in shared] for seeds_of in by_testbed]
     means = [np.array([np.mean(seeds) for seeds in detectors]) for detectors in values]
     correlation = rank_correlation(means[0], means[1])
     rho, p_exact = correlation.rho, correlation.p_exact
     if rho is None:
-        return FindingTrial(where, Upheld.OPEN, "All detectors have the same ROC-AUC.")
+        return Upheld.OPEN, "All detectors have the same ROC-AUC."
     weak = _share_weak(values)
     sentence = f"rho of ROC-AUC is {rho:+z.2f} over {correlation.n} detectors"
     if p_exact is not None:
@@ -520,10 +473,10 @@ def _transfer_between(study: PaperStudy, first: str, second: str) -> FindingTria
     sentence += "First are " if best[0] != best[1] else "First on both is "
     sentence += " and ".join(study.detector_title(b) for b in dict.fromkeys(best)) + "."
     if rho < WEAK_RHO - _ROUNDING and weak >= SURE:
-        return FindingTrial(where, Upheld.HOLDS, sentence)
+        return Upheld.HOLDS, sentence
     if rho >= WEAK_RHO - _ROUNDING and weak <= 1 - SURE:
-        return FindingTrial(where, Upheld.FAILS, sentence)
-    return FindingTrial(where, Upheld.OPEN, f"{sentence} The seeds leave it open.")
+        return Upheld.FAILS, sentence
+    return Upheld.OPEN, f"{sentence} The seeds leave it open."
 
 
 def _share_weak(values: list[list[list[float]]]) -> float:
@@ -577,8 +530,8 @@ def _rank_correlations(values: Floats) -> Floats:
     return np.asarray(unit @ np.swapaxes(unit, -1, -2))
 
 
-def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
-    """Return the trial of finding 7 on a testbed: agreement follows the space.
+def agreement_follows_space(study: PaperStudy, testbed: str) -> Outcome:
+    """Try finding 7 on a testbed: agreement follows the space.
 
     The difference is the mean agreement of detectors of one residual space minus that
     across spaces, over the attacks that all share. It holds if its 95% interval, from
@@ -586,7 +539,6 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
     less. Open between, without both kinds of pairs, and for fewer than
     `FEWEST_ATTACKS` attacks.
     """
-    where = study.testbed_title(testbed)
     spaces = {
         runs.label: space
         for runs in study.on(testbed).detectors
@@ -596,8 +548,7 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
     same = [(a, b) for a, b in pairs if spaces[a] == spaces[b]]
     across = [(a, b) for a, b in pairs if spaces[a] != spaces[b]]
     if not same or not across:
-        return FindingTrial(
-            where,
+        return (
             Upheld.OPEN,
             f"{len(same)} pairs of detectors are of one residual space and "
             f"{len(across)} across; both are needed.",
@@ -606,7 +557,7 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
     n_attacks = d_full.shape[1]
     if n_attacks < FEWEST_ATTACKS:
         need = f"All detectors share {n_attacks} attacks; {FEWEST_ATTACKS} are needed."
-        return FindingTrial(where, Upheld.OPEN, need)
+        return Upheld.OPEN, need
     # The first row has the attacks as they are, the others draw them with replacement.
     size = (N_ATTACK_DRAWS, n_attacks)
     drawn_rows = np.random.default_rng(0).integers(n_attacks, size=size)
@@ -623,7 +574,7 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
     ]
     within, between = float(means[0][0]), float(means[1][0])
     if not np.isfinite([within, between]).all():
-        return FindingTrial(where, Upheld.OPEN, "D_FULL does not order the attacks.")
+        return Upheld.OPEN, "D_FULL does not order the attacks."
     drawn = (means[0] - means[1])[1:]
     known = drawn[np.isfinite(drawn)]
     low, high = np.quantile(known, (0.025, 0.975)) if len(known) else (-1.0, 1.0)
@@ -634,10 +585,10 @@ def agreement_follows_space(study: PaperStudy, testbed: str) -> FindingTrial:
         f"{n_attacks} attacks)."
     )
     if low > 0:
-        return FindingTrial(where, Upheld.HOLDS, sentence)
+        return Upheld.HOLDS, sentence
     if within <= between:
-        return FindingTrial(where, Upheld.FAILS, sentence)
-    return FindingTrial(where, Upheld.OPEN, f"{sentence} So few attacks leave it open.")
+        return Upheld.FAILS, sentence
+    return Upheld.OPEN, f"{sentence} So few attacks leave it open."
 
 
 def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[str]]:
@@ -658,22 +609,28 @@ def _shared_d_full(runs: TestbedRuns, labels: list[str]) -> tuple[Floats, list[s
     return np.array(d_full, dtype=np.float64), [label for label, _ in results]
 
 
-def _each_testbed(
-    trial: Callable[[PaperStudy, str], FindingTrial],
-) -> Callable[[PaperStudy], tuple[FindingTrial, ...]]:
-    """Return how a finding is tried on every testbed of a study."""
-    return lambda study: tuple(trial(study, testbed) for testbed in study.testbeds)
-
-
-_TRIALS: tuple[Callable[[PaperStudy], tuple[FindingTrial, ...]], ...] = (
-    _each_testbed(same_ranking_other_alarms),
+# How each finding is tried; the sixth on each two testbeds.
+_TRIALS: tuple[Callable[..., Outcome], ...] = (
+    same_ranking_other_alarms,
     unstable_references,
-    _each_testbed(spaces_differ),
+    spaces_differ,
     diluted_attacks,
     different_fixes,
     rankings_do_not_transfer,
-    _each_testbed(agreement_follows_space),
+    agreement_follows_space,
 )
+
+
+def _tried(study: PaperStudy, trial: Callable[..., Outcome]) -> Iterator[FindingTrial]:
+    """Yield the trials of a finding, on each testbed or each two testbeds."""
+    n_places = 2 if trial is rankings_do_not_transfer else 1
+    if len(study.testbeds) < n_places:
+        need = "One testbed; two are needed."
+        yield FindingTrial("This study", Upheld.OPEN, need)
+    for places in combinations(study.testbeds, n_places):
+        outcome, sentence = trial(study, *places)
+        where = " and ".join(map(study.testbed_title, places))
+        yield FindingTrial(where, outcome, one_line(sentence))
 
 
 def judge_findings(study: PaperStudy) -> tuple[PaperFinding, ...]:
@@ -690,11 +647,8 @@ def judge_findings(study: PaperStudy) -> tuple[PaperFinding, ...]:
         In the paper's order.
     """
     findings: list[PaperFinding] = []
-    for text, tried_on in zip(_TEXTS.findings, _TRIALS, strict=True):
-        trials = tuple(
-            replace(trial, sentence=one_line(trial.sentence))
-            for trial in tried_on(study)
-        )
+    for text, trial in zip(_TEXTS.findings, _TRIALS, strict=True):
+        trials = tuple(_tried(study, trial))
         judged = [trial.outcome for trial in trials if trial.outcome != Upheld.OPEN]
         n_holds = judged.count(Upheld.HOLDS)
         needed = 1 if text.quantifier == "one" else len(judged) // 2 + 1

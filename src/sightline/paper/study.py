@@ -24,7 +24,7 @@ from sightline.errors import StreamError
 from sightline.evaluation.result import SegmentResult
 from sightline.figures import Figure
 from sightline.judgement.judge import telemetry_finding
-from sightline.judgement.verdicts import Verdict
+from sightline.judgement.verdicts import SINGLED_OUT, Verdict
 from sightline.show.phrases import Phrase, filled
 from sightline.storage import Result
 from sightline.testbeds import list_testbeds
@@ -234,8 +234,8 @@ NEAR_CHANCE = 0.6
 
 
 def is_missed(segment: SegmentResult) -> bool:
-    """Return whether a verdict says that the attack was missed."""
-    return segment.verdict not in (None, Verdict.DETECTED, Verdict.UNDECIDED)
+    """Return whether a verdict says that the attack was missed, and why."""
+    return segment.verdict not in (None, *SINGLED_OUT, Verdict.UNDECIDED)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from sightline.evaluation.localisation import Method, Moment
 from sightline.evaluation.result import SegmentResult
 from sightline.figures import FIGURES, Figure, MeasuredOn
 from sightline.figures import published as published_entries
-from sightline.paper.attack_files import alignment_columns
+from sightline.paper.attack_files import alignment_columns, alignments
 from sightline.paper.study import (
     NO_EVIDENCE,
     Example,
@@ -60,6 +60,8 @@ DISTINCT_COMPACTNESS = 0.5
 P = Phrase("p", "$p$")
 RHO = Phrase("rho", r"$\rho$")
 LENGTH = Phrase("W", "$W$")
+TWO_DIGITS = partial(phrases.fixed, digits=2)
+PAPER = Phrase("paper", r"\emph{paper}")
 _SCORES = (Figure.ROC_AUC, Figure.PAUC_1, Figure.P_FULL)
 # The paper's columns of alarms are at a limit that 1% of the attack-free test rows
 # exceed, so they are compared with these (docs/paper.md).
@@ -422,13 +424,6 @@ def supplementary_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     A row for each detector on each testbed. Of several seeds CSV has the 95% interval
     of their mean and the highest chance floor.
 
-    Parameters
-    ----------
-    study : PaperStudy
-        The results.
-    compared : Comparison
-        Its `figures` have the intervals.
-
     Returns
     -------
     PaperTable
@@ -536,7 +531,7 @@ def printed_values_table(study: PaperStudy) -> PaperTable:
         yield _figure(figure, with_range=False, is_shown=is_shown)
         yield Column(
             f"{figure}_paper",
-            Phrase("paper", r"\emph{paper}"),
+            PAPER,
             lambda runs: number_cell(in_paper(runs)[entry.field], FORMATS[entry.style]),
             "r",
             is_shown=is_shown,
@@ -596,15 +591,14 @@ def printed_cases_table(study: PaperStudy) -> PaperTable:
 
         head = {"d_eff": SYMBOLS["D_eff"], "length": LENGTH}.get(name, words(name))
         yield Column(name, head, ours, "r", parts=ENDS)
-        emphasised = Phrase("paper", r"\emph{paper}")
-        yield Column(f"{name}_paper", emphasised, paper, "r", parts=ENDS)
+        yield Column(f"{name}_paper", PAPER, paper, "r", parts=ENDS)
 
     columns: Columns[PrintedCase] = (
         Column("segment", "Segment", lambda r: text_cell(r[0]["segment"])),
         Column("detectors", "Detectors", lambda r: text_cell(r[0]["of"])),
         *figure("length", phrases.whole),
         *figure("auc", phrases.fixed),
-        *figure("coverage", partial(phrases.fixed, digits=2)),
+        *figure("coverage", TWO_DIGITS),
         *figure("sdr", phrases.powers),
         *figure("d_eff", phrases.powers),
     )
@@ -634,12 +628,12 @@ def printed_agreement_table(study: PaperStudy, compared: Comparison) -> PaperTab
     columns: Columns[tuple[dict[str, str], float]] = (
         Column("first", "First", lambda r: text_cell(r[0]["first"])),
         Column("second", "Second", lambda r: text_cell(r[0]["second"])),
-        _number("rho", RHO, lambda r: r[1], partial(phrases.fixed, digits=2)),
+        _number("rho", RHO, lambda r: r[1], TWO_DIGITS),
         _number(
             "rho_paper",
-            Phrase("paper", r"\emph{paper}"),
+            PAPER,
             lambda r: float(r[0]["rho"]),
-            partial(phrases.fixed, digits=2),
+            TWO_DIGITS,
         ),
     )
     groups = _by_testbed(study, records)
@@ -653,13 +647,6 @@ def transfer_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return whether detectors rank alike on two testbeds, by three figures.
 
     A row for each figure and each two testbeds; no rows for a single testbed.
-
-    Parameters
-    ----------
-    study : PaperStudy
-        For the titles.
-    compared : Comparison
-        Its `transfer` is written.
 
     Returns
     -------
@@ -691,13 +678,6 @@ def agreement_table(study: PaperStudy, compared: Comparison) -> PaperTable:
 
     A row and a column for each detector; no rows for a testbed with one detector. See
     `sightline.comparison.compare.Agreement` for the number.
-
-    Parameters
-    ----------
-    study : PaperStudy
-        For titles and order.
-    compared : Comparison
-        Its `agreement` is written.
 
     Returns
     -------
@@ -747,13 +727,6 @@ def agreement_of(compared: Comparison, testbed: str) -> dict[frozenset[str], Agr
 def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return the differences of each two detectors, a row for each pair.
 
-    Parameters
-    ----------
-    study : PaperStudy
-        For the titles.
-    compared : Comparison
-        Its `differences` are written.
-
     Returns
     -------
     PaperTable
@@ -780,13 +753,6 @@ def difference_table(study: PaperStudy, compared: Comparison) -> PaperTable:
 
 def found_table(study: PaperStudy, compared: Comparison) -> PaperTable:
     """Return how many attacks each detector's rule catches, with chance and cost.
-
-    Parameters
-    ----------
-    study : PaperStudy
-        For the titles.
-    compared : Comparison
-        Its `detections` are written.
 
     Returns
     -------
@@ -1021,8 +987,8 @@ def alignment_table(study: PaperStudy) -> PaperTable:
         ``_segment``, its id; ``_start`` and ``_stop``, rows; ``_state``: whole, in
         parts, shortened, merged with others, or lost.
     """
-    columns, groups = alignment_columns(study)
-    return _table("alignment", columns, groups)
+    groups = _by_testbed(study, lambda t: [(t, one) for one in alignments(study, t)])
+    return _table("alignment", alignment_columns(study), groups)
 
 
 def known(segments: Sequence[SegmentResult], name: str) -> list[float]:
@@ -1084,7 +1050,6 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
         nothing = "None of the repairs makes this attack stand out in these residuals."
         return text_cell(f"{nothing} {first.telemetry}")
 
-    two_digits = partial(phrases.fixed, digits=2)
     return (
         Column("question", "Question", lambda r: r[0].question, "p{2.1cm}"),
         Column(
@@ -1095,7 +1060,7 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
             "length", LENGTH, lambda r: [s.length for s in segments(r)], phrases.whole
         ),
         _over_detectors("auc", "AUC", phrases.fixed),
-        _over_detectors("coverage", words("p99 cov."), two_digits),
+        _over_detectors("coverage", words("p99 cov."), TWO_DIGITS),
         _over_detectors("sdr", "SDR", phrases.powers),
         _over_detectors("d_eff", SYMBOLS["D_eff"], phrases.powers),
         Column(
@@ -1103,6 +1068,6 @@ def _case_columns(study: PaperStudy) -> Columns[Line]:
             "Verdict",
             lambda r: ", ".join(sorted({str(s.verdict) for s in segments(r)})),
         ),
-        _number("confidence", "Conf.", least_sure, two_digits),
+        _number("confidence", "Conf.", least_sure, TWO_DIGITS),
         Column("sentence", "In words", sentence, "p{4.6cm}"),
     )

@@ -48,6 +48,7 @@ from sightline.text import names as name_list
 
 # Signals drawn below one another in the picture of an attack.
 MAX_SIGNALS = 5
+CAUGHT = {True: "caught", False: "not caught"}
 # A peak above this multiple of the limit is not written as a number.
 MOST_TIMES = 10_000
 # Attacks in the open, letters of the name of one, columns of the picture of its score.
@@ -135,13 +136,16 @@ class AttackRow:
 
     @property
     def found(self) -> Answer:
-        """Whether the present rule alarms because of the attack."""
+        """Whether alarms of the present rule single the attack out, and catch it."""
         answer, facts = self.segment.found, self.entry.evaluation.diagnosis
         if answer is None:
             return Answer(UNKNOWN)
+        word, reason = "yes" if answer.is_found else "no", self._reason(answer)
         if facts is not None and facts.is_standing:
-            return Answer("no", "the alarm never stops")
-        return Answer("yes" if answer.is_found else "no", self._reason(answer))
+            word, reason = "no", "the alarm never stops"
+        if self.is_caught is None:
+            return Answer(word, reason)
+        return Answer(word, f"{CAUGHT[self.is_caught]}; {reason}")
 
     @property
     def evidence(self) -> Answer:
@@ -192,7 +196,7 @@ class AttackRow:
 
     @property
     def alarms(self) -> tuple[float, int | None]:
-        """Share of rows in alarm, and rows to the first alarm, of the present rule."""
+        """Share of rows over the limit of the present rule, and rows to the first."""
         rung = (self.segment.ladder or {}).get(OWN)
         own = self.entry.first_alarms(OWN)
         if self.entry.main_rule != OWN or rung is None or not own:
@@ -207,7 +211,7 @@ class AttackRow:
 
     @property
     def delayed(self) -> str:
-        """The time to the first alarm."""
+        """The time to the first row over the limit."""
         return delay(self.alarms[1], self.entry.evaluation.stream.step_s)
 
 
@@ -421,10 +425,9 @@ def explained(
 
     def evidence(group: AttackGroup) -> TableCell:
         tags = group.segment.evidence_channels or ()
-        reason = group.rows[0].evidence.reason
-        return TableCell(
-            name_list(tags, 2) or UNKNOWN, notes=(reason,) if reason else ()
-        )
+        found = group.segment.evidence
+        notes = () if found is None else (p_value(found.p_value),)
+        return TableCell(name_list(tags, 2) or UNKNOWN, notes=notes)
 
     def caught(group: AttackGroup) -> TableCell:
         counts = [row.is_caught for row in group.rows]
@@ -712,11 +715,16 @@ def localisation_of(entry: Entry, segment_id: str) -> JsonObject | None:
         ranks = attack.ranks.get(method, {})
         first, whole = ranks.get(Moment.FIRST_ALARM), ranks.get(Moment.ATTACK)
         if whole is not None:
-            at_alarm = "" if first is None else f"{first:g} at the first alarm, "
+            at_alarm = (
+                "" if first is None else f"{first:g} at the first row over the limit, "
+            )
             parts.append(f"{label} {at_alarm}{whole:g} in the attack")
     one = "The target" if len(attack.targets) == 1 else "The best-ranked target"
     ranked = f"{one} has rank, of {found.n_channels} tags: {'; '.join(parts)}."
-    labels = {Moment.FIRST_ALARM: "at the first alarm", Moment.ATTACK: "in the attack"}
+    labels = {
+        Moment.FIRST_ALARM: "at the first row over the limit",
+        Moment.ATTACK: "in the attack",
+    }
     return {
         "sentence": ranked if parts else "",
         "moments": [

@@ -200,8 +200,7 @@ def advised(entry: Entry) -> Advised:
             ("now", words.removeprefix("the "), present),
             (role, f"rule {chosen.name!r}", chosen),
         ),
-        basis=f"Made for {facts.budget}. Both are judged on {facts.judged_days:.1f} "
-        f"{facts.later_days}{later}.",
+        basis=f"Both are judged on {facts.judged_days:.1f} {facts.later_days}{later}.",
         caveat=" ".join(filter(None, caveats)),
         command=commission_command(entry) if role != "compared" else "",
     )

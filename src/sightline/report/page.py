@@ -25,7 +25,7 @@ from sightline.errors import FileError
 from sightline.evaluation.result import HINDSIGHT, FigureRange, plain
 from sightline.files import staged_file
 from sightline.judgement.verdicts import Verdict, all_infos
-from sightline.report import alarms, attacks, charts, overview, sources
+from sightline.report import alarms, attacks, charts, overview, pictures, sources
 from sightline.report.charts import JsonObject, packed_text
 from sightline.report.entries import Entry, entries_of
 from sightline.report.glossary import glossary, groups
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _ASSETS = files("sightline.report") / "assets"
 # The doors of the page by id: a template of the same name for each.
 DOORS = {"decide": "Decide", "explain": "Explain", "compare": "Compare"}
-STYLES = ("page.css", "first_screen.css", "tables.css", "print.css")
+STYLES = ("page.css", "first_screen.css", "tables.css", "pictures.css", "print.css")
 SCRIPTS = (
     "packing.js",
     "tips.js",
@@ -58,6 +58,7 @@ SCRIPTS = (
     "false_alarms.js",
     "better_rules.js",
     "your_data.js",
+    "what_if.js",
     "page.js",
 )
 
@@ -276,7 +277,6 @@ def render(
                 for row in comparison.agreement
             },
             glossary=glossary(labels),
-            glossary_groups=groups(labels),
             attack_groups=attacked,
             clocks=charts.clocks_by_testbed(entries),
             zones=charts.zones_by_testbed(entries),
@@ -285,7 +285,28 @@ def render(
             verdicts_shown=[info for info in all_infos() if info.word in words],
         )
     )
+    page = page.replace(_GLOSSARY, _glossary_of(page, labels), 1)
     return page if labels is text.Labelling.ATTACKS else _of_incidents(page, entries)
+
+
+# Where the glossary of a page stands, which is made of what the page refers to.
+_GLOSSARY = "<!-- the glossary -->\n"
+
+
+def _glossary_of(page: str, labels: text.Labelling) -> str:
+    """Return the section with the terms that a page, or a script of it, refers to."""
+    used = {*re.findall(r'data-term="([^"]+)"', page), *re.findall(r'"([\w-]+)"', page)}
+    found = {
+        group: [one for one in terms if one.key in used]
+        for group, terms in groups(labels).items()
+    }
+    template = _environment(labels is not text.Labelling.NONE).get_template(
+        "glossary.html"
+    )
+    return template.render(
+        groups={group: terms for group, terms in found.items() if terms},
+        glossary=glossary(labels),
+    )
 
 
 # Parts of a page: scripts and styles; tags, with attributes that people read; text.
@@ -361,6 +382,7 @@ def _environment(is_labelled: bool) -> "jinja2.Environment":
         "frozenset": frozenset,
         "hindsight": HINDSIGHT,
         "overview": overview,
+        "pictures": pictures,
         "rules": rules,
         "sources": sources,
         "version": __version__,

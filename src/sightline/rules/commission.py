@@ -41,6 +41,7 @@ from sightline.rules.judging import (
     Curve,
     JudgedRows,
     RuleOutcome,
+    RuleTrace,
     SetAside,
     cost_together,
     curve_of,
@@ -77,6 +78,7 @@ from sightline.rules.normal import (
 from sightline.rules.promise import Kept
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import ScoredStream, score
+from sightline.rules.what_if import MOST_ROWS, outcomes_of, with_other_budgets
 from sightline.showing import Shown
 from sightline.text import counted, names, plural
 
@@ -305,12 +307,15 @@ class Commissioning(Shown):
         What they were made on.
     alarms : dict of str to Episodes
         Alarms of each rule on the judged rows, counted from the first.
+    trace : RuleTrace
+        What the chosen rule said of the judged rows, as a picture shows it.
     """
 
     rules: dict[str, MadeRule]
     facts: CommissioningFacts
     source: CommissioningSource
     alarms: Mapping[str, Episodes]
+    trace: RuleTrace
 
     def _line(self) -> str:
         return (
@@ -540,15 +545,15 @@ def commission_scored(
         parts = tuple(map(slice, firsts.tolist(), stops.tolist()))
         every = np.ones(test.n_rows, np.bool_)
         basis = replace(Basis.of(scored, 0), parts=parts, within=every)
-        return _make_family(basis, settings)
+        return _make_family(basis, settings, has_what_if=True)
     split = 0 if elsewhere else split_row(stream, settings.first, settings.until)
     basis = Basis.of(scored, split, elsewhere)
     if not settings.with_repairs:
-        return _make_family(basis, settings)
+        return _make_family(basis, settings, has_what_if=True)
     before_split = basis.is_attack_free[:split]
     noisy = noisy_channel(stream, test, before_split)
     calls: list[Callable[[], Any]] = [
-        partial(_make_family, basis, settings),
+        partial(_make_family, basis, settings, has_what_if=True),
         partial(mask_after_changes, stream, test, basis.judged, before_split),
     ]
     base = CommissionSettings(
@@ -588,14 +593,17 @@ def _try_repair(
     return [replace(row, name=name.format(row.name)) for row in table]
 
 
-def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
-    """Make the rules of a family, and judge them."""
+def _make_family(
+    basis: Basis, settings: CommissionSettings, *, has_what_if: bool = False
+) -> Commissioning:
+    """Make the rules of a family, and judge them; the chosen one with other budgets."""
     stream, judged = basis.stream, basis.judged
     normal = replace(basis.normal, without=frozenset(settings.without))
     basis = replace(basis, normal=normal)
     usual = default_rules(normal.has_stages, normal.is_one_sided)
     family = usual if settings.family is None else settings.family
-    wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
+    named = () if settings.choose is None else (settings.choose,)
+    wanted = tuple(dict.fromkeys((*family, *settings.rules, *named)))
     maker, uses_calibration = _maker(basis, wanted, settings)
     everything, rules_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
@@ -605,18 +613,25 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         rules_with = {name: everything.limited(name)[0] for name in wanted}
     calm = maker.fitting.period
     rules = {name: maker.make(name) for name in wanted}
-    choice, chosen = None, settings.choose
+    choice, chosen, ranges = None, settings.choose, ranges_of(stream)
     if chosen is None:
         candidates = {name: rules[name] for name in family}
         guarded = _limits_guarded(basis, maker, family)
-        ranges = ranges_of(stream)
         lines = lines_of(ranges, maker, candidates, rules_with, guarded)
         choice = choose_rule(
             lines, episodes, settings.budget, stale=basis.stale, far_share=far_share
         )
         chosen = choice.rule
+    budgets: dict[float, MadeRule] = {}
+    if has_what_if and judged.days and len(judged.is_attack_free) <= MOST_ROWS:
+        budgets = with_other_budgets(maker, rules[chosen])
     del maker.fitting.traces
-    runs = _runs_of_parts(basis, settings, rules) if basis.parts else None
+    runs = _runs(basis, settings, maker, rules, chosen, budgets)
+    tried = {times: runs.pop(str(times)) for times in budgets}
+    tried |= {1.0: runs[chosen]} if budgets else {}
+    what_if = outcomes_of(tried, maker, judged, ranges)
+    trace = RuleTrace.of(runs[chosen], judged.first)
+    del tried
     table, curves, alarms, in_alarm = _judged(basis, maker, rules, runs)
     if choice is not None:
         choice = after_later_rows(choice, table, settings.budget)
@@ -637,6 +652,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         present=present,
         curves=curves,
         choice=choice,
+        what_if=what_if,
         is_labelled=bool(basis.test.attacks),
         is_own_plant=is_own_plant(stream.meta),
     )
@@ -655,6 +671,7 @@ def _make_family(basis: Basis, settings: CommissionSettings) -> Commissioning:
         facts=replace(facts, notes=tuple(map(facts.said, notes)), advice=advice(facts)),
         source=CommissioningSource(stream=stream, normal=normal, calm=calm, ends=ends),
         alarms=alarms,
+        trace=trace,
     )
 
 
@@ -681,11 +698,6 @@ def _present(
         in_alarm = run.episodes.rows | run.standing
         found.append(judge_in_use(run, judged))
     return tuple(found), in_alarm
-
-
-def _named(settings: CommissionSettings) -> tuple[str, ...]:
-    """Return the rule that a user chose, if any."""
-    return () if settings.choose is None else (settings.choose,)
 
 
 def left_out_words(n_episodes: int) -> str:
@@ -825,7 +837,7 @@ def _judged(
     basis: Basis,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
-    runs: dict[str, RuleRun] | None = None,
+    runs: dict[str, RuleRun],
 ) -> tuple[
     tuple[RuleOutcome, ...], tuple[Curve, ...], dict[str, Episodes], dict[str, Bools]
 ]:
@@ -834,10 +846,8 @@ def _judged(
     The last are the rows in alarm, those included in which what is out of service
     stands.
     """
-    stream, judged = basis.stream, basis.judged
-    later = np.arange(stream.test.n_rows) >= judged.first
+    judged = basis.judged
     labels = basis.test.labels[judged.first :]
-    runs = _runs(stream, maker, rules, later, judged) if runs is None else runs
     table, curves, alarms, in_alarm = [], [], {}, {}
     for name, made in rules.items():
         said = runs.pop(name)
@@ -854,6 +864,26 @@ def _judged(
 
 
 def _runs(
+    basis: Basis,
+    settings: CommissionSettings,
+    maker: RuleMaker,
+    rules: Mapping[str, MadeRule],
+    chosen: str,
+    budgets: Mapping[float, MadeRule],
+) -> dict[str, RuleRun]:
+    """Return what each rule says of the judged rows.
+
+    And what the chosen one says with other budgets, by the multiple as text.
+    """
+    stream, judged = basis.stream, basis.judged
+    others = {str(times): made for times, made in budgets.items()}
+    if basis.parts:
+        return _runs_of_parts(basis, settings, rules, chosen, others)
+    later = np.arange(stream.test.n_rows) >= judged.first
+    return _runs_on(stream, maker, {**rules, **others}, later, judged)
+
+
+def _runs_on(
     stream: ResidualStream,
     maker: RuleMaker,
     rules: Mapping[str, MadeRule],
@@ -868,32 +898,42 @@ def _runs(
 
 
 def _runs_of_parts(
-    basis: Basis, settings: CommissionSettings, rules: Mapping[str, MadeRule]
+    basis: Basis,
+    settings: CommissionSettings,
+    rules: Mapping[str, MadeRule],
+    chosen: str,
+    others: Mapping[str, MadeRule],
 ) -> dict[str, RuleRun]:
     """Return what rules say whose limits for each part were set on the other parts.
 
-    Traces are over the limit of each part, times that of the rule of all parts.
+    Traces are over the limit of each part, times that of the rule of all parts. The
+    `others` are the chosen rule with other limits, which change in proportion.
     """
     time, n_rows = np.asarray(basis.stream.test_time), basis.test.n_rows
-    pieces: dict[str, list[RuleRun]] = {name: [] for name in rules}
+    every = {**rules, **others}
+    pieces: dict[str, list[RuleRun]] = {name: [] for name in every}
     for part in basis.parts:
-        others = outside(time, float(time[part][0]), float(time[part][-1]))
-        seen = replace(basis, parts=(), within=others)
+        outer = outside(time, float(time[part][0]), float(time[part][-1]))
+        seen = replace(basis, parts=(), within=outer)
         maker, _ = _maker(seen, tuple(rules), settings)
         own = {name: maker.make(name) for name in rules}
         del maker.fitting.traces
+        mine, whole = own[chosen].rule, rules[chosen].rule
+        for name, made in others.items():
+            limit = mine.limit * made.rule.limit / whole.limit
+            own[name] = replace(own[chosen], rule=replace(mine, limit=limit))
         wanted = np.zeros(n_rows, np.bool_)
         wanted[part] = True
         breaks = basis.test.breaks
         inside = breaks[(breaks > part.start) & (breaks < part.stop)] - part.start
         judged = replace(basis.judged, breaks=np.append(0, inside))
-        runs = _runs(basis.stream, maker, own, wanted, judged)
+        runs = _runs_on(basis.stream, maker, own, wanted, judged)
         for name, run in runs.items():
-            by = rules[name].rule.limit / own[name].rule.limit
+            by = every[name].rule.limit / own[name].rule.limit
             pieces[name].append(replace(run, trace=run.trace * by))
     return {
         name: RuleRun.joined(made.rule, pieces.pop(name), basis.test.breaks)
-        for name, made in rules.items()
+        for name, made in every.items()
     }
 
 

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from sightline.data.arrays import ATTACK, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.segments import Attack, run_bounds
@@ -300,19 +301,15 @@ def periods_of(
 
 
 def _cost_before(run: RuleRun, judged: JudgedRows, last: int) -> tuple[int, int]:
-    """Return alarms up to a row and rows of cost, as they were known in that row."""
+    """Return alarms up to a row and rows of cost, as they were known in that row.
+
+    Of what rings: what is out of service was told once, as an alarm of its own.
+    """
     n = last + 1
     mask, breaks = judged.is_attack_free[:n], judged.breaks[judged.breaks < n]
     episodes = episodes_in(run.in_alarm[:n], run.exceeds[:n], breaks)
-    load = alarm_load(
-        episodes,
-        mask,
-        run.rule.delays,
-        judged.step_s,
-        standing=run.standing[:n],
-        breaks=breaks,
-    )
-    return load.alarms, round(load.share_of_time * int(mask.sum()))
+    counts, _, rows = counted(episodes, mask, run.rule.delays.unit)
+    return int(counts.sum()), int(rows.sum())
 
 
 def limit_in_hindsight(
@@ -603,6 +600,33 @@ class SetChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BudgetOutcome:
+    """What the chosen rule would do on judged rows with the limit for another budget.
+
+    Parameters
+    ----------
+    per_day, share : float
+        The budget: alarms a day, and share of time.
+    limit : float
+        Its limit.
+    step : float
+        Smallest lasting shift of a tag that it sees, in spreads of train: median over
+        tags.
+    load : AlarmLoad
+        What its alarms cost.
+    attacks : AttackAlarms
+        What they catch.
+    """
+
+    per_day: float
+    share: float
+    limit: float
+    step: float
+    load: AlarmLoad
+    attacks: AttackAlarms
+
+
+@dataclass(frozen=True, kw_only=True)
 class CommissioningFacts:
     """What commissioning says: the table, the curves and the sentences.
 
@@ -638,6 +662,10 @@ class CommissioningFacts:
     set_choice : SetChoice, optional
         Whether the chosen rule replaces the rule in use. None if no rule is taken, or
         no row is judged.
+    what_if : tuple of BudgetOutcome
+        What the chosen rule would do with other budgets, and with this one, the least
+        first. Empty in results of earlier versions, and for records of over 2 million
+        judged rows.
     is_labelled : bool
         Whether any incident is listed: else nobody knows which rows are attack-free.
     is_own_plant : bool
@@ -665,6 +693,7 @@ class CommissioningFacts:
     mask: Mask | None = None
     choice: RuleChoice | None = None
     set_choice: SetChoice | None = None
+    what_if: tuple[BudgetOutcome, ...] = ()
     is_labelled: bool = True
     is_own_plant: bool = False
 
@@ -691,9 +720,52 @@ class CommissioningFacts:
         """The budget."""
         return Budget.parse(self.budget)
 
+    @property
+    def what_if_now(self) -> int:
+        """The place of the budget itself among `what_if`."""
+        far = [abs(one.per_day - self.accepted.per_day) for one in self.what_if]
+        return far.index(min(far))
+
     def row(self, name: str) -> RuleOutcome:
         """Return the row of a rule."""
         return next(row for row in self.table if row.name == name)
+
+
+# Columns of the picture of a rule's trace.
+TRACE_COLUMNS: Final = 1200
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RuleTrace:
+    """What a rule said of a record, as a picture shows it.
+
+    Parameters
+    ----------
+    rows : array of int, shape (n_columns,)
+        First row of each column.
+    peaks : array of float32, shape (n_columns,)
+        Largest value of the trace over its limit, in each column.
+    alarms : array of int, shape (n_alarms, 2)
+        First row of each alarm, and the row after its last.
+    """
+
+    rows: Ints
+    peaks: npt.NDArray[np.float32]
+    alarms: Ints
+
+    @classmethod
+    def of(cls, run: RuleRun, first: int) -> "RuleTrace":
+        """Return the picture of what a rule said of rows from the `first` on."""
+        n_rows = len(run.trace)
+        n_columns = min(n_rows, TRACE_COLUMNS)
+        rows = np.arange(n_columns, dtype=np.int64) * n_rows // max(n_columns, 1)
+        peaks = np.maximum.reduceat(run.trace, rows) if n_rows else run.trace
+        starts, stops = run_bounds(run.in_alarm | run.standing, run.breaks)
+        return cls(
+            rows=rows + first,
+            peaks=np.asarray(peaks / run.rule.limit, np.float32),
+            alarms=np.stack([starts, stops], axis=1) + first,
+        )
 
 
 def judge_in_use(run: RuleRun, judged: JudgedRows) -> RuleOutcome:

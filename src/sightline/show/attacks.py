@@ -27,6 +27,7 @@ from sightline.show.table import (
     pick,
 )
 from sightline.text import (
+    UNKNOWN,
     names,
     number,
     probability,
@@ -38,10 +39,14 @@ from sightline.text import (
 MAX_ATTACKS = 40
 # Names in a list before the rest is counted.
 MOST_NAMES = 8
+YES_NO = {True: "yes", False: "no", None: UNKNOWN}
 LEGEND = """\
-Time in alarm: share of its rows. Window rank: share of normal windows of its
-length with less evidence (D_FULL). Verdict: with the share of redrawn versions
-of attack and attack-free time that give the same.
+Caught: an alarm of the rule in use starts in it. Rows over limit: share of its rows
+over that of the p99 rule, and the time to the first; an alarm goes on between them.
+Window rank: share of attack-free windows of its length with less evidence (D_FULL).
+Verdict: detected is caught, and singled out from attack-free time; an attack with
+another verdict may be caught as attack-free windows are, by chance. With the share of
+redrawn versions of attack and attack-free time that give the same.
 """
 
 
@@ -146,18 +151,24 @@ ATTACKS: Columns[AttackRecord] = (
     Column("rows", "rows", lambda a: row_range(a.segment.start, a.segment.stop)),
     Column("verdict", "verdict", lambda a: verdict_cell(a.segment)),
     Column(
+        "caught",
+        "caught",
+        lambda a: YES_NO[a.segment.caught],
+        tip="Whether an alarm of the rule in use starts in it.",
+    ),
+    Column(
         "coverage",
-        "time in\nalarm",
+        "rows\nover\nlimit",
         lambda a: share(a.segment.coverage),
         "r",
-        tip="Share of its rows in alarm, of the p99 rule.",
+        tip="Share of its rows over the limit of the p99 rule.",
     ),
     Column(
         "first_alarm",
-        "first\nalarm",
+        "first\nover\nlimit",
         lambda a: row_span(a.segment.first_alarm, a.evaluation.stream.step_s),
         "r",
-        tip="Time from its begin to the first alarm of the p99 rule.",
+        tip="Time from its begin to its first row over the limit of the p99 rule.",
     ),
     Column(
         "auc",
@@ -171,12 +182,15 @@ ATTACKS: Columns[AttackRecord] = (
         "window\nrank",
         lambda a: share(a.window_rank, 1),
         "r",
-        tip="Share of normal windows of its length with less evidence (D_FULL).",
+        tip="Share of attack-free windows of its length with less evidence (D_FULL).",
     ),
     Column("sentence", "why", lambda a: a.segment.sentence or ""),
 )
-TERMINAL = ("id", "when", "coverage", "first_alarm", "auc", "window_rank", "verdict")
-NOTEBOOK = ("id", "rows", "verdict", "coverage", "first_alarm", "sentence")
+TERMINAL = (
+    *("id", "when", "caught", "coverage", "first_alarm", "auc", "window_rank"),
+    "verdict",
+)
+NOTEBOOK = ("id", "rows", "caught", "verdict", "coverage", "first_alarm", "sentence")
 
 
 def terminal_table(evaluation: Evaluation) -> RecordTable[AttackRecord]:

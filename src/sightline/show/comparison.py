@@ -632,7 +632,7 @@ VERDICTS: Columns["SideBySide"] = (
 def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
     """Return all tables of a comparison, also those without rows."""
     missed = [row for row in compared.verdicts if not row.is_seen_by_all]
-    return [
+    tables: list[RecordTable[Any]] = [
         figures_table(compared),
         RecordTable(
             "Mean rank over attacks, by the AUC of each attack (1 is the best)",
@@ -667,12 +667,13 @@ def terminal_tables(compared: "Comparison") -> list[RecordTable[Any]]:
             missed,
         ),
     ]
+    return [table.as_labelled(compared.labels) for table in tables]
 
 
 def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
     """Return figures side by side, differences, attacks caught."""
     shown = _with_primary(compared, _SHOWN_DIFFERENCES)
-    return [
+    tables: list[RecordTable[Any]] = [
         figures_table(compared),
         RecordTable(
             "Differences on shared attacks (★ beyond chance over all pairs)",
@@ -685,6 +686,7 @@ def notebook_tables(compared: "Comparison") -> list[RecordTable[Any]]:
             compared.detections,
         ),
     ]
+    return [table.as_labelled(compared.labels) for table in tables]
 
 
 def seen_differences(compared: "Comparison") -> list[str]:

@@ -15,7 +15,7 @@ from sightline.metrics.intervals import count_interval
 from sightline.plugins import OURS
 from sightline.plugins import RULES as RULE_GROUP
 from sightline.rules.choose import MOST_COST, count_words, is_far_over, is_over
-from sightline.rules.judging import CommissioningFacts, RuleOutcome
+from sightline.rules.judging import BudgetOutcome, CommissioningFacts, RuleOutcome
 from sightline.rules.limits import Budget
 from sightline.rules.named import OTHER_WORDS, rule_words
 from sightline.rules.promise import Kept, Period, Promise
@@ -203,7 +203,8 @@ def _glance_alarms(record: GlanceRecord) -> TableCell:
             # each time, so it counts as no false alarm although it lasts all the time.
             if alarms.load is None and alarms.false_positive_segments == 0:
                 words = "none fully outside attacks"
-    notes = (CellNote(f"\u25b2 {warning}", is_warning=True),) if warning else ()
+    term = "budget" if warning == "over the budget" else ""
+    notes = (CellNote(f"\u25b2 {warning}", term, True),) if warning else ()
     return TableCell(words, notes=notes)
 
 
@@ -314,7 +315,8 @@ def page_glance(
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     Kept.KEPT: (
         "kept",
-        "Alarms and time in alarm lie within what was promised for the period.",
+        "Alarms and time in alarm lie within what was promised for the period. What "
+        "is out of service rings no more, and is told apart.",
     ),
     Kept.BROKEN: (
         "broken",
@@ -523,7 +525,7 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
     def came_true(row: RuleOutcome) -> TableCell:
         load = row.load
         words = count_words(load) if load.days else UNKNOWN
-        notes = [CellNote(burden(load))] if burden(load) else []
+        notes = [CellNote(burden(load), "alarm-load")] if burden(load) else []
         if is_over(load, facts):
             notes.append(CellNote("\u25b2 over the budget", is_warning=True))
         text = f"{words}\n{share(load.share_of_time, 1)} of time"
@@ -544,6 +546,49 @@ def page_table(facts: CommissioningFacts) -> RecordTable[RuleOutcome]:
         (*facts.present, *facts.table),
         style=role,
     ).as_labelled(facts.labels)
+
+
+def what_if_table(facts: CommissioningFacts) -> RecordTable[BudgetOutcome]:
+    """Return what the chosen rule would do with other budgets, the least first."""
+
+    def budget(row: BudgetOutcome) -> str:
+        places = 0 if row.share >= 0.01 else 1
+        return f"{row.per_day:.3g} a day, {share(row.share, places)} of time"
+
+    def caught(row: BudgetOutcome) -> TableCell:
+        use = row.attacks
+        chance = f"{mean_count(use.caught_by_chance)} by chance"
+        return TableCell(f"{use.caught} of {use.n_attacks}", notes=(chance,))
+
+    columns: Columns[BudgetOutcome] = (
+        Column("budget", "budget", budget, term="budget"),
+        Column("limit", "limit", lambda r: number(r.limit), "r", term="alarm-limit"),
+        Column(
+            "alarms",
+            "alarms",
+            lambda r: count_words(r.load),
+            "r",
+            term="false-alarms",
+        ),
+        Column(
+            "share",
+            "time in alarm",
+            lambda r: share(r.load.share_of_time, 1),
+            "r",
+            term="time-in-alarm",
+        ),
+        *(Column("caught", "caught", caught, "r", term="caught"),)
+        * bool(facts.n_attacks),
+        Column(
+            "step",
+            "smallest fault",
+            lambda r: f"{number(r.step)} spreads" if r.step < 1e9 else UNKNOWN,
+            "r",
+            term="smallest-fault",
+        ),
+    )
+    table = RecordTable("What if", columns, facts.what_if)
+    return table.as_labelled(facts.labels)
 
 
 MEMBERS: Columns["Member"] = (
@@ -829,8 +874,8 @@ def promise_words(promise: Promise) -> str:
     return (
         f"The next {days.removeprefix('1 ')} should bring {low:.0f} to {high:.0f} "
         f"alarms (90%) and at most {share(promise.most_share(promise.days), 1)} of "
-        f"time in alarm. In 9 of 10 cases {promise.notices():.1f} times the budget "
-        f"would break it within {days}."
+        "time in alarm, without what is out of service. In 9 of 10 cases "
+        f"{promise.notices():.1f} times the budget would break it within {days}."
     )
 
 

@@ -35,7 +35,7 @@ from sightline.files import (
     staged_file,
     staged_folder,
 )
-from sightline.judgement.verdicts import RungName
+from sightline.judgement.verdicts import Reading, RungName, Verdict
 from sightline.show.attacks import SEGMENTS, attacks_of
 from sightline.show.evaluations import SUMMARY, NamedResult
 from sightline.show.table import write_csv
@@ -108,9 +108,12 @@ _FORMS = {
     "state_value": _TraceForm("f", ("states", "values"), is_finite=False),
     "state_time_share": _TraceForm("f", ("states", "values"), is_finite=False),
     "state_alarm_share": _TraceForm("f", ("states", "values"), is_finite=False),
+    "rule_rows": _TraceForm("iu", ("trace",), 0, _TEST),
+    "rule_peaks": _TraceForm("f", ("trace",), is_finite=False),
+    "rule_alarms": _TraceForm("iu", ("alarms", 2), 0),
 }
 # Arrays that are all there or all missing, by how their names begin.
-_TOGETHER = ("excerpt_", "episode_", "state_")
+_TOGETHER = ("excerpt_", "episode_", "state_", "rule_")
 
 
 def read_traces(
@@ -220,6 +223,12 @@ def _check_places(
     if "episode_start" in arrays:
         stops = arrays["episode_start"] + arrays["episode_length"]
         wrong["episode_length"] = bool((stops > n_test).any())
+    if "rule_rows" in arrays:
+        wrong["rule_rows"] = _is_disordered(arrays["rule_rows"], n_test)
+        ends = arrays["rule_alarms"]
+        wrong["rule_alarms"] = bool(
+            ((np.diff(ends) < 1) | (ends[:, 1:] > n_test)).any()
+        )
     for name, is_wrong in wrong.items():
         if is_wrong:
             raise _misfit(path, name, "points to what does not exist")
@@ -631,7 +640,7 @@ def _migrated(values: dict[str, Any]) -> dict[str, Any]:
     """
     if values["schema"] < SCHEMA:
         values = values | _blocks_of_schema_1(values)
-    values = _with_caught(values)
+    values = _with_uncaught(_with_caught(values))
     diagnosis = values.get("diagnosis")
     if not isinstance(diagnosis, dict) or "method" in diagnosis:
         return values
@@ -667,6 +676,35 @@ def _with_caught(value: Any) -> Any:
         earlier = ("caught", "raised"), ("caught_by_chance", "raised_by_chance")
         value = value | {name: value.get(old) for name, old in earlier}
     return {name: _with_caught(one) for name, one in value.items()}
+
+
+def _with_uncaught(values: Any) -> Any:
+    """Return values in which what no alarm catches is not called detected.
+
+    Earlier versions called an attack detected that the rule singles out, even if its
+    alarm had begun before; and a signature whose rows are over the limit.
+    """
+    segments, detected = values.get("segments"), str(Verdict.DETECTED)
+    instead, n_changed = str(Verdict.ALREADY_IN_ALARM), 0
+    for one in segments if isinstance(segments, list) else ():
+        if not isinstance(one, dict):
+            continue
+        if isinstance(read := one.get("signature"), dict):
+            if read.get("reading") == detected:
+                read["reading"] = str(Reading.COVERED)
+        if one.get("caught") is not False:
+            continue
+        shares = one.get("alternatives")
+        if isinstance(shares, dict) and detected in shares:
+            shares[instead] = shares.pop(detected)
+        if one.get("verdict") == detected:
+            one["verdict"], n_changed = instead, n_changed + 1
+            sentence = str(one.get("sentence") or "")
+            one["sentence"] = sentence.replace(" detects it: ", " singles it out: ")
+    counts = values.get("verdict_counts")
+    if n_changed and isinstance(counts, dict) and isinstance(counts.get(detected), int):
+        counts |= {detected: counts[detected] - n_changed, instead: n_changed}
+    return values
 
 
 def _blocks_of_schema_1(values: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -96,8 +96,15 @@ def gdn_alarms(
 
 @dataclass(frozen=True, kw_only=True)
 class GDNSettings(GraphSettings):
-    """Settings of GDN; a channel is one of the `top_k` that it receives from itself."""
+    """Settings of GDN; a channel is one of the `top_k` that it receives from itself.
 
+    Parameters
+    ----------
+    residual : {"signed", "absolute"}
+        Observed minus expected, or its size, which the published code takes at once.
+    """
+
+    residual: Literal["signed", "absolute"] = "signed"
     patience: Count | None = 15
 
 
@@ -144,6 +151,8 @@ class GDN(WindowedDetector):
         from sightline.detectors.gdn.network import FixedForecast
 
         forecast = FixedForecast(network)
+        if settings.residual == "absolute":
+            return lambda batch: (batch[..., -1] - forecast(batch[..., :-1])).abs()
         return lambda batch: batch[..., -1] - forecast(batch[..., :-1])
 
     def native_alarms(

@@ -602,6 +602,8 @@ class TranADSettings(TrainedSettings):
         Give a row the window that ends with it, or the one that ends before it.
     exported : {"second", "first"}
         Which of the two reconstructions to use.
+    residual : {"signed", "squared"}
+        Observed minus expected, or its square, which the published code scores.
     pot_level, pot_risk : float, optional
         Of its own alarm rule: the quantile at which the tail of scores begins, and how
         often a normal score may exceed the threshold.
@@ -619,6 +621,7 @@ class TranADSettings(TrainedSettings):
     mask_target: bool = False
     alignment: Literal["aligned", "official"] = "aligned"
     exported: Literal["second", "first"] = "second"
+    residual: Literal["signed", "squared"] = "signed"
     pot_level: Share | None = None
     pot_risk: Share | None = None
     pot_multiplier: NonNegative = 1.0
@@ -698,8 +701,9 @@ class TranAD(WindowedDetector):
 
     def _evaluator(self, network: Any, settings: TranADSettings) -> Evaluator:
         which = int(settings.exported == "second")
+        power = 2 if settings.residual == "squared" else 1
         return lambda batch: (
-            batch[..., -1] - network(*self._network_input(batch))[which]
+            (batch[..., -1] - network(*self._network_input(batch))[which]) ** power
         )
 
     def _inference_chunk(self, settings: TranADSettings) -> int:
@@ -721,12 +725,12 @@ class TranAD(WindowedDetector):
     ) -> NativeAlarms | None:
         """Return TranAD's score and alarms; see `tranad_alarms`."""
         settings: TranADSettings = self.settings
-        if settings.exported != "second":
+        if (settings.exported, settings.residual) != ("second", "signed"):
             if rule is None:
                 return None
             raise StreamError(
-                f"TranAD's rule {rule!r} is of its second reconstruction: set "
-                "`exported` to 'second'."
+                f"TranAD's rule {rule!r} is of the errors of its second "
+                "reconstruction: set `exported` to 'second' and `residual` to 'signed'."
             )
         return tranad_alarms(
             tranad_scores(given.normal_values),

@@ -82,7 +82,7 @@ function sortAttacks(button) {
 
 function readingOfBars() {
   const text = element("p", "facts-line");
-  text.append("Bar: ", termLink("coverage", "coverage"), ", the share of the attack beyond the limit. Marks: the same in the usual attack-free stretch, and in a rare one. It may also stand out by its ", termLink("peak", "peak"), " or its ", termLink("onset", "onset"), ".");
+  text.append("Bar: ", termLink("coverage", "coverage"), ", the share of its rows over the limit. Marks: the same in the usual attack-free stretch, and in a rare one. It may also stand out by its ", termLink("peak", "peak"), " or its ", termLink("onset", "onset"), ".");
   return text;
 }
 

@@ -99,7 +99,7 @@ function attackMarks(entry, y, height) {
     type: "scatter", mode: "markers", yaxis: y, name: "attacks", cliponaxis: false,
     x: entry.attacks.map((a) => timeAt(entry.clock, (a.start + a.stop - 1) / 2)), y: entry.attacks.map(() => height),
     customdata: entry.attacks.map((a) => a.key),
-    text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, above the p99 limit for ${percent(a.coverage)} of the time`),
+    text: entry.attacks.map((a) => `attack ${safe(a.id)}: ${safe(a.verdict)}, ${percent(a.coverage)} of its rows over the p99 limit`),
     marker: {
       size: 8, symbol: entry.attacks.map((a) => DATA.verdicts[a.verdict].marker),
       color: entry.attacks.map((a) => verdictColour(a.verdict)),
