@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
-from sightline.data.clocks import AHEAD_S, FAR_S
 from sightline.data.downsampling import (
     Sampling,
     downsampled,
@@ -39,7 +38,7 @@ from sightline.data.validity import (
     spans,
     with_gaps,
 )
-from sightline.data.zones import stamp
+from sightline.data.zones import AHEAD_S, FAR_S, stamp
 from sightline.detectors import LearnedDetector, load_detector
 from sightline.detectors.baselines import Baseline
 from sightline.errors import FileError, StreamError

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
-from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
 from sightline.data.validity import POOR_S, code_table, reading_words
-from sightline.data.zones import stamp
+from sightline.data.zones import AHEAD_S, stamp
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
