@@ -492,7 +492,7 @@ def page_of(record: ImprovementRecord) -> str:
     assets = files("sightline.report") / "assets"
     shown = tables(record)
     return str(
-        _template()
+        _template(record.labels)
         .render(
             record=record,
             sentences=record.sentences(),
@@ -507,7 +507,8 @@ def page_of(record: ImprovementRecord) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(labels: Labelling) -> Any:
+    """Return the template in the words that fit the labels of a record."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -518,4 +519,4 @@ def _template() -> Any:
     )
     environment.filters["legible"] = lambda text: legible(str(text))
     page = files("sightline.improvement") / "improve.html"
-    return environment.from_string(page.read_text(encoding="utf-8"))
+    return environment.from_string(as_labelled(page.read_text("utf-8"), labels))
