@@ -236,6 +236,8 @@ def test_another_plant_or_detector_is_refused(plant, given):
     other = plant[0], replace(plant[1], values=plant[1].values + 1.0)
     with pytest.raises(StreamError, match="does not begin with the residuals"):
         sightline.improve(stream, other, detector=detector, budget="12/day,2%")
+    with pytest.raises(StreamError, match="must be a share"):
+        sightline.improve(stream, plant, detector=detector, first=0)
     with pytest.raises(StreamError, match="train and of test"):
         sightline.improve(stream, plant[0], budget="12/day,2%")
 
