@@ -10,6 +10,7 @@
     python bench/alarm_rules.py choice --folder STREAMS --budget 6/day
     python bench/alarm_rules.py following --folder STREAMS --budget 6/day
     python bench/alarm_rules.py weeks --seeds 601-603
+    python bench/alarm_rules.py promises --seeds 701-703
 
 ``STREAMS`` is the folder ``streams`` that a study writes, as of ``sightline start
 EXPORT --split 2016-08-17`` and ``sightline run PLANT --detectors var,pca,geco,mean``.
@@ -41,6 +42,9 @@ incidents fill half of its two nights (a median moves with half of its rows). Al
 day, time in alarm, promises kept by count and by time, incidents raised, questions a
 week; then how much of its first and of its last day a bias of five spreads of train,
 for ten days, is in alarm.
+
+``promises``: coverage and power of weekly promises by simulation: counts at 6 a day in
+bursts of two, whose rate is steady, differs from week to week, drifts or rises once.
 
 Seeds used for tuning: waterworks 101 to 104, synthetic 400 to 439. All others are
 unseen.
@@ -91,7 +95,7 @@ from sightline.rules.judging import (
 )
 from sightline.rules.limits import Budget
 from sightline.rules.normal import raw_rows
-from sightline.rules.promise import Kept
+from sightline.rules.promise import Forecast, Kept
 from sightline.rules.rule import Rule, RuleRun
 from sightline.rules.scoring import score
 from sightline.testbeds.waterworks import Scenario
@@ -620,28 +624,73 @@ def report_bias(name: str, stream: ResidualStream, budget: Budget) -> None:
         print(f"{name:12} bias of {stream.channels[j]}: first and last day", *shares)
 
 
+# --- Coverage and power of a promise --------------------------------------------------
+
+N_PLANTS, N_WEEKS, LOOKED_AT = 100, 40, (0, 4, 12, 39)
+
+
+def weekly_rates(kind: str, rng: np.random.Generator) -> Floats:
+    """Return alarms a day in each week."""
+    rate = np.full(N_WEEKS, 6.0)
+    if kind == "regimes":
+        rate *= np.exp(0.5 * rng.normal(size=N_WEEKS))
+    elif kind == "drift":
+        rate *= np.exp(np.cumsum(0.15 * rng.normal(size=N_WEEKS)))
+    elif kind == "step":
+        rate[rng.integers(N_WEEKS) :] *= 2.5
+    return rate
+
+
+def promises(seeds: Sequence[int]) -> None:
+    """Print how many promises are kept, and how soon more alarms are noticed."""
+    for kind in ("steady", "regimes", "drift", "step"):
+        kept, highs = [], []
+        noticed: dict[tuple[int, float], list[bool]] = defaultdict(list)
+        for each in product(seeds, range(N_PLANTS)):
+            rng = np.random.default_rng(each)
+            forecast = Forecast(per_day=6.0, spread=2.0)
+            for week, rate in enumerate(weekly_rates(kind, rng)):
+                low, high = forecast.interval(7.0)
+                for times in (2.0, 3.0) if week in LOOKED_AT else ():
+                    count = 2 * rng.poisson(3.5 * times * 6.0)
+                    noticed[week, times].append(count > high)
+                count = 2 * rng.poisson(3.5 * rate)
+                kept.append(low <= count <= high)
+                highs.append(high / 42)
+                forecast = forecast.after(float(count), 7.0)
+        power = {key: round(float(np.mean(found)), 2) for key, found in noticed.items()}
+        print(
+            f"{kind:8} kept {np.mean(kept):.3f} of {len(kept)}, upper end "
+            f"{np.median(highs):.1f} budgets; 2 and 3 budgets noticed within the week "
+            f"after {LOOKED_AT} weeks: {[power[w, 2.0] for w in LOOKED_AT]}, "
+            f"{[power[w, 3.0] for w in LOOKED_AT]}"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "what",
         choices=[
             *("waterworks", "strong", "synthetic", "batadal", "skab"),
-            *("budgets", "choice", "following", "weeks", "plants"),
+            *("budgets", "choice", "following", "weeks", "plants", "promises"),
         ],
     )
     parser.add_argument("--seeds", default="201-204")
     parser.add_argument("--folder", type=Path, default=Path("alarm_rules_streams"))
     parser.add_argument("--budget", default="6/day,1%")
     given = parser.parse_args()
-    if given.what == "plants":
-        first, _, last = given.seeds.partition("-")
-        plants(range(int(first), int(last or first) + 1), given.folder)
-        return
     if given.what == "choice":
         choices(given.folder, Budget.parse(given.budget))
         return
     first, _, last = given.seeds.partition("-")
     seeds = range(int(first), int(last or first) + 1)
+    if given.what == "plants":
+        plants(seeds, given.folder)
+        return
+    if given.what == "promises":
+        promises(seeds)
+        return
     budget = Budget.parse(given.budget)
     if given.what == "following":
         for path in sorted(given.folder.glob("*.npz")):

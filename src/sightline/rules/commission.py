@@ -602,7 +602,8 @@ def _make_family(
     basis = replace(basis, normal=normal)
     usual = default_rules(normal.has_stages, normal.is_one_sided)
     family = usual if settings.family is None else settings.family
-    wanted = tuple(dict.fromkeys((*family, *settings.rules, *_named(settings))))
+    named = () if settings.choose is None else (settings.choose,)
+    wanted = tuple(dict.fromkeys((*family, *settings.rules, *named)))
     maker, uses_calibration = _maker(basis, wanted, settings)
     everything, rules_with, far_share = maker, {}, 0.0
     episodes: list[SetAside] = []
@@ -697,11 +698,6 @@ def _present(
         in_alarm = run.episodes.rows | run.standing
         found.append(judge_in_use(run, judged))
     return tuple(found), in_alarm
-
-
-def _named(settings: CommissionSettings) -> tuple[str, ...]:
-    """Return the rule that a user chose, if any."""
-    return () if settings.choose is None else (settings.choose,)
 
 
 def left_out_words(n_episodes: int) -> str:
