@@ -413,7 +413,7 @@ def test_a_state_that_lacks_a_table_is_refused(plant):
     watched(plant)
     with sqlite3.connect(plant / "state.db") as database:
         database.execute("DROP TABLE files")
-    with pytest.raises(FileError, match=r"is no state of a watch \(no such table"):
+    with pytest.raises(FileError, match=r"or was damaged or edited \(no such table"):
         watched(plant)
 
 

@@ -20,6 +20,7 @@ from sightline.cli.evaluate import (
     evaluate_command,
     report_command,
 )
+from sightline.cli.improve import improve_command
 from sightline.cli.lint import lint_command
 from sightline.cli.rules import (
     apply_command,
@@ -78,6 +79,7 @@ app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
 app.command("recommission", cls=Command)(recommission_command)
 app.command("blindspots", cls=Command)(blindspots_command)
+app.command("improve", cls=Command)(improve_command)
 app.command("episodes", cls=Command)(episodes_command)
 app.command("testbeds", cls=Command)(catalogue.list_testbeds_command)
 app.command("start", cls=Command)(start_command)

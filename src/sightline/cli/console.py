@@ -144,3 +144,17 @@ def shown_notices(
     if n_testbeds != 1:
         return list(notices)
     return [notice for notice in notices if notice not in skipped]
+
+
+def check_free(out: Path, name: str, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, to write over earlier results."""
+    from sightline.files import reading
+
+    with reading(out):
+        if out.exists() and not out.is_dir():
+            raise FileError(f"{out}: is no folder: choose another --out.")
+        if (out / name).exists() and not overwrite:
+            raise FileError(
+                f"{out / name}: exists and is kept: choose another --out, or pass "
+                "--overwrite."
+            )

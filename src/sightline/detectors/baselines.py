@@ -9,6 +9,7 @@ being a network.
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -799,11 +800,12 @@ class NearAndFar(Baseline):
         )
         now, past = range(LAGS + 1), range(self.gap + 1, self.gap + LAGS + 1)
         standard = ((values - self.mean) / self.deviation)[:, self.moving]
-        second, q = joined_moments(standard, trained, (*now, *past)), len(self.moving)
-        n = q * len(now)
-        inverse = np.linalg.inv(second[:n, :n] + NEAR_RIDGE * np.eye(n))[:, :q]
-        damped = second[n:, n:] + FAR_RIDGE * np.eye(q * LAGS)
-        near, far = inverse / np.diag(inverse), np.linalg.solve(damped, second[n:, :q])
+        q, moments_of = len(self.moving), partial(moments_between, standard, trained)
+        near = moments_of(now, now) + NEAR_RIDGE * np.eye(q * len(now))
+        damped = moments_of(past, past) + FAR_RIDGE * np.eye(q * LAGS)
+        inverse = np.linalg.inv(near)[:, :q]
+        near = inverse / np.diag(inverse)
+        far = np.linalg.solve(damped, moments_of(past, (0,)))
         self.near = np.asarray(near, np.float64).reshape(len(now), q, q)
         self.far = np.asarray(far, np.float64).reshape(LAGS, q, q)
 
@@ -835,6 +837,48 @@ class NearAndFar(Baseline):
     def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.gap == 1 else f"{self.gap} rows"
         return (f"The far forecast reads nothing of the last {rows}.",)
+
+
+def moments_between(
+    values: Floats, rows: Ints, first: Sequence[int], second: Sequence[int]
+) -> Floats:
+    """Return the second moments of rows so many rows before with others before.
+
+    The sum over rows t of ``v[t - a] v[t - b]'`` is that of ``v[t] v[t - (b - a)]'``
+    but for the ends of runs, so each distance of two lags is multiplied once.
+    """
+    is_in = np.zeros(len(values), np.bool_)
+    is_in[rows] = True
+    by_distance: dict[int, Floats] = {}
+
+    def moment(a: int, b: int) -> Floats:
+        if a > b:
+            return moment(b, a).T
+        d = b - a
+        if d not in by_distance:
+            by_distance[d] = _lagged_product(values, rows, d)
+        is_moved = np.zeros(len(values), np.bool_)
+        is_moved[rows - a] = True
+        entered, left = np.flatnonzero(is_moved & ~is_in), rows[~is_moved[rows]]
+        edges = (_lagged_product(values, ends, d) for ends in (entered, left))
+        return by_distance[d] + next(edges) - next(edges)
+
+    return np.block([[moment(a, b) for b in second] for a in first]) / len(rows)
+
+
+def _lagged_product(values: Floats, rows: Ints, lag: int) -> Floats:
+    """Return the sum over rows t of ``v[t] v[t - lag]'``."""
+    found = np.zeros((values.shape[1],) * 2)
+    for start in range(0, len(rows), _STACKED_ROWS):
+        part = rows[start : start + _STACKED_ROWS]
+        at, n = int(part[0]), len(part)
+        if part[-1] - at < n:
+            # No row is left out: views do without copies.
+            now, past = values[at : at + n], values[at - lag : at - lag + n]
+        else:
+            now, past = values[part], values[part - lag]
+        found += now.T @ (past if lag else now)
+    return found
 
 
 def joined_moments(values: Floats, rows: Ints, lags: Sequence[int]) -> Floats:
