@@ -219,6 +219,9 @@ def test_without_incidents_nothing_is_called_an_attack(given):
     found = sightline.improve(bare, budget="12/day,2%")
     assert [one.pauc_1 for one in found.table] == [None, None]
     assert "catches" not in " ".join(found.record.sentences())
+    body = found.page().partition("<body>")[2]
+    assert "ttack" not in body
+    assert "false alarm" not in body
     assert found.pair is None
 
 

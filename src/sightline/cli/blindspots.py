@@ -144,7 +144,7 @@ def blindspots_command(
     from sightline.show.terminal import rendered
     from sightline.storage import read_rule
 
-    with door(debug=debug, writes=[_target(place, out)]):
+    with door(debug=debug, timed=True, writes=[_target(place, out)]):
         settings = SpotSettings(
             places=places,
             seed=seed,

@@ -186,7 +186,7 @@ def commission_command(
     needed, within = _on_delay(on)
     from sightline.storage import read_rule
 
-    with door(debug=debug, writes=[out]):
+    with door(debug=debug, timed=True, writes=[out]):
         check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
@@ -201,6 +201,7 @@ def commission_command(
                 label_slop=label_slop,
                 progress=advance,
             )
+            advance(Step(StepKind.SEARCHING, detail="alarm rules"))
             with naming(stream):
                 made = _commissioned(
                     read,
@@ -294,7 +295,8 @@ def _blindness(made: "Commissioning") -> str:
     from sightline.blindspots.search import blindness_of_rules
 
     try:
-        blindness = blindness_of_rules(made.source.stream, made)
+        with progress_bar(made.source.stream.name) as advance:
+            blindness = blindness_of_rules(made.source.stream, made, advance)
     except StreamError as error:
         return f"Blindness is not known: {error}"
     values = [f"{name} {share(value)}" for name, value in blindness.items() if value]
@@ -535,7 +537,7 @@ def recommission_command(
         last_s = span_s(last)
     except ValueError as error:
         raise BadParameter(f"--last: {error}") from None
-    with door(debug=debug, writes=[out]):
+    with door(debug=debug, timed=True, writes=[out]):
         check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(state.name) as advance:
             again = recommission(

@@ -110,6 +110,9 @@ class Baseline(LearnedDetector):
     looks_at: ClassVar[int] = 1
     # Attributes that `fit` sets, arrays or numbers.
     learned: ClassVar[tuple[str, ...]] = ()
+    # Which linear form its expectation is; None if it is none.
+    form: ClassVar[ForecastKind | None] = None
+
     preprocessing: Preprocessing
     # Of the rows learned from. A tag that is lost has, before the model, the value
     # that the others expect of it; without a covariance its last one.
@@ -159,7 +162,7 @@ class Baseline(LearnedDetector):
         hold_s : array of shape (n_channels,), optional
             For how long a reading of each channel is held; by default not at all.
         """
-        rows, kind = self.settings, self._form()
+        rows, kind, covariance = self.settings, self.form, self.covariance
         if (
             kind is None
             or rows.every > 1
@@ -170,8 +173,6 @@ class Baseline(LearnedDetector):
         ):
             return None
         known, p = self.preprocessing, len(self.preprocessing.kept)
-        covariance = getattr(self, "covariance", None)
-        memory = getattr(self, "memory", None)
         numbers = {
             "mean": np.zeros(p),
             "unit": np.ones(p),
@@ -193,16 +194,12 @@ class Baseline(LearnedDetector):
             means=known.means,
             hold_s=np.zeros(len(tags)) if hold_s is None else hold_s,
             looks_at=self.looks_at,
-            memory=0 if memory is None else memory(),
+            memory=self.memory(),
             covariance=np.empty((0, 0)) if covariance is None else covariance,
             ridge=0.0 if covariance is None else _RIDGE,
             noise=np.empty(0) if self.noise is None else self.noise,
             **numbers,
         )
-
-    def _form(self) -> ForecastKind | None:
-        """Return which linear form its residuals have, if any."""
-        return None
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
@@ -279,6 +276,7 @@ class TrainingMean(Baseline):
     """
 
     card = baseline_card("mean", "Training mean", "constant")
+    form = ForecastKind.MEAN
     learned = ("mean",)
     mean: Floats
 
@@ -287,9 +285,6 @@ class TrainingMean(Baseline):
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.MEAN
 
 
 class LastValue(Baseline):
@@ -335,6 +330,7 @@ class PCAReconstruction(Baseline):
 
     card = baseline_card("pca", "PCA reconstruction", "reconstruction")
     settings_type = PCASettings
+    form = ForecastKind.COMPONENTS
     learned = ("mean", "deviation", "loadings")
     mean: Floats
     deviation: Floats
@@ -370,9 +366,6 @@ class PCAReconstruction(Baseline):
             residuals[start : start + len(chunk)] = standard * self.deviation
             start += len(chunk)
         return residuals
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.COMPONENTS
 
     def _change(self) -> tuple[Floats, int]:
         share = self.loadings @ self.loadings.T
@@ -559,6 +552,7 @@ class VectorAutoregression(Baseline):
 
     card = baseline_card("var", "Vector autoregression", "forecast")
     settings_type = AutoregressionSettings
+    form = ForecastKind.LAGS
     learned = ("mean", "deviation", "intercept", "weights", "ridge")
     mean: Floats
     deviation: Floats
@@ -614,9 +608,6 @@ class VectorAutoregression(Baseline):
                 values[part] - self.mean - expected * self.deviation
             )
         return residuals
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.LAGS
 
     def _change(self) -> tuple[Floats, int]:
         return self.weights / self.deviation[:, None] * self.deviation, 1

@@ -179,8 +179,8 @@ class ImprovementRecord:
 def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
     taken, first = found.taken, found.candidates[0]
     measured = (
-        "at the same budget it caught more attacks beyond chance on most plants with "
-        "known attacks (docs/improve.md)"
+        "on most plants with known attacks it caught more of them beyond chance at the "
+        "same budget, see docs/improve.md"
     )
     if taken.holds:
         yield (
@@ -189,7 +189,7 @@ def _what_to_take(found: ImprovementRecord) -> Iterator[str]:
         )
     else:
         yield (
-            f"The score {LARGEST} is the better one as a rule ({measured}), but no "
+            f"The score {LARGEST} is usually the better one ({measured}). But no "
             f"limit of it holds here, so no rule is written: {_why_not(taken)}. "
             + (
                 "That of the energy does: keep it."
@@ -492,7 +492,7 @@ def page_of(record: ImprovementRecord) -> str:
     assets = files("sightline.report") / "assets"
     shown = tables(record)
     return str(
-        _template()
+        _template(record.labels)
         .render(
             record=record,
             sentences=record.sentences(),
@@ -507,7 +507,8 @@ def page_of(record: ImprovementRecord) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(labels: Labelling) -> Any:
+    """Return the template in the words that fit the labels of a record."""
     import jinja2
 
     environment = jinja2.Environment(
@@ -518,4 +519,4 @@ def _template() -> Any:
     )
     environment.filters["legible"] = lambda text: legible(str(text))
     page = files("sightline.improvement") / "improve.html"
-    return environment.from_string(page.read_text(encoding="utf-8"))
+    return environment.from_string(as_labelled(page.read_text("utf-8"), labels))

@@ -40,6 +40,8 @@ from sightline.operation.state_file import StateFile
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Ledger
 
+# Less than any step between rows, in seconds.
+_LEAST_S: Final = 1e-3
 Arrays = dict[str, npt.NDArray[Any]]
 # What is raised where a value of a table is not what was written.
 DAMAGE: Final = (
@@ -76,11 +78,14 @@ class Fate(StrEnum):
         It may still be written; it is looked at again.
     ``BROKEN``
         It cannot be read; it is tried again.
+    ``LATE``
+        All of its rows lie before the last row read: none was taken.
     """
 
     READ = "read"
     WAITING = "waiting"
     BROKEN = "broken"
+    LATE = "late"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -431,6 +436,28 @@ class WatchState(StateFile):
         if last and last[2] == span.reason and abs(last[1] - start) < 0.5 * step_s:
             start = last[0]
         self.put("unwatched", (start, span.end, str(span.reason)))
+
+    def forget_after(self, time: float) -> None:
+        """Remove what was read of rows from a time on, within a transaction.
+
+        Memory and promise begin with the next row; files with such rows, and those
+        that came too late, count as new. The log stays.
+
+        Parameters
+        ----------
+        time : float
+            A full hour: rows are counted by the hour.
+        """
+        for first, last in self.runs().tolist():
+            if first < time <= last:
+                self.put_run(first, time - _LEAST_S)
+        self.delete("runs", "first >= ?", (time,))
+        self.delete("hours", "hour >= ?", (time // 3600,))
+        for table in ("unwatched", "episodes", "stretches"):
+            self.delete(table, "start >= ?", (time,))
+        self.delete("files", "last >= ? OR fate = ?", (time, str(Fate.LATE)))
+        self.put_live(WatchMemory())
+        self.set_about({"ledger": ""})
 
     # --- Alarms as they are, and the log ----------------------------------------------
 

@@ -15,7 +15,7 @@ from sightline._version import __version__
 from sightline.blindspots.files import read_blind_spots, spots_folder
 from sightline.comparison.compare import Comparison, compare
 from sightline.comparison.differences import PRIMARY
-from sightline.data.archives import read_arrays
+from sightline.data.arrays import read_arrays
 from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError
