@@ -273,7 +273,7 @@ def card_of_result(
     ).sealed()
 
 
-def _facts(meta: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+def _facts(meta: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, Any]:
     """Return what a stream says of its detector or testbed, as JSON holds it."""
     return {name.partition("_")[2]: plain(meta[name]) for name in names if name in meta}
 
