@@ -14,7 +14,7 @@ import numpy as np
 
 from sightline.testbeds import network, tep
 from sightline.testbeds.network import opened_network
-from sightline.testbeds.network.process import warmed_up as warm_network
+from sightline.testbeds.network import warmed_up as warm_network
 from sightline.testbeds.tep import warmed_up as warm_process
 
 
@@ -34,11 +34,14 @@ def main() -> None:
     print(f"tep, a day: {rows_of(plant, 2400, 53):.1f} CPU s")
     read, instruments, _ = opened_network("Net3")
     plant = warm_network(read, instruments, 1)
-    plant.open_account()
+    first = plant.copy().state
     month = rows_of(plant, 30 * 288, len(read.tags))
     print(f"network Net3, a year: {month * 365 / 30:.0f} CPU s (from 30 days)")
-    account = plant.close_account()
-    print(f"  water missing: {account.error_m3:.3g} of {account.supplied_m3:.3g} m3")
+    last = plant.state
+    supplied = last.supplied - first.supplied
+    missing = supplied - (last.delivered - first.delivered)
+    missing -= last.volume - first.volume
+    print(f"  water missing: {missing:.3g} of {supplied:.3g} m3")
     read, instruments, _ = opened_network("ky10")
     plant = warm_network(read, instruments, 1)
     day = rows_of(plant, 288, len(read.tags))

@@ -201,7 +201,7 @@ def test_a_forecaster_row_by_row():
         "groups": {"1": ["LIT101", "P101"], "2": ["LIT201"]},
         "rows": {"every": 1, "recording_step_s": 10.0, "trim_s": 0.0},
     }
-    assert stream.telemetry_train is None
+    assert stream.telemetry_channels == train.channels
 
 
 def test_rows_made_of_three_steps():
@@ -252,7 +252,7 @@ def test_split_warm_up_and_what_is_told():
     assert_array_equal(stream.calibration.values, train.values[8:].astype("f4"))
     assert_array_equal(stream.labels, [-1, 0, 0, -1, 1, 0])
     assert [(a.start, a.stop) for a in stream.segments] == [(3, 5)]
-    assert (stream.name, stream.detector, stream.space) == ("mine", "split12", "sensor")
+    assert (stream.name, stream.detector, stream.space) == ("mine", "mine", "sensor")
     assert stream.meta == {
         "detector_name": "split12",
         "detector_preset": "export",
@@ -610,3 +610,34 @@ def test_streams_of_others_can_be_evaluated(kind):
     evaluation = evaluate(stream, intervals=False)
     assert len(evaluation.segments) == 1
     assert evaluation.segments[0].auc > 0.9
+
+
+def test_streams_carry_telemetry_unless_it_is_switched_off():
+    train, test = recording(12), recording(6)
+    made = Split12().fit(train)
+    stream = export_stream(made, train, test)
+    assert stream.telemetry_channels == train.channels
+    assert stream.telemetry_test.n_rows == stream.test.n_rows
+    bare = export_stream(made, train, test, telemetry=False)
+    assert bare.telemetry_test is None
+    assert_array_equal(bare.test.values, stream.test.values)
+
+
+def test_large_telemetry_is_announced(monkeypatch):
+    monkeypatch.setattr("sightline.export._LARGE_BYTES", 100)
+    told = []
+    train = recording(12)
+    made = Split12().fit(train)
+    export_stream(made, train, recording(6), progress=told.append)
+    (notice,) = [step.detail for step in told if step.kind is StepKind.NOTICE]
+    assert "telemetry=False leaves it out" in notice
+
+
+def test_tables_show_the_name_of_a_detector_of_ones_own():
+    train = recording(12)
+    made = Split12().fit(train)
+    shown = {
+        name: export_stream(made, train, recording(6), name=name).detector
+        for name in (None, "mine", "mine-seed2")
+    }
+    assert shown == {None: "split12", "mine": "mine", "mine-seed2": "mine"}

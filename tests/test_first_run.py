@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sightline._kernels.compiling import announce_compiling, kernel
+from sightline._kernels import announce_compiling, kernel
 from sightline.progress import StepKind
 
 

@@ -35,6 +35,7 @@ _HOMES = {
     "evaluation.pipeline": "evaluate",
     "evaluation.result": "Evaluation",
     "export": "export_stream",
+    "improvement.improve": "Improvement improve",
     "audit.data": "inspect_testbed",
     "notebook.tracking": "log_to_mlflow",
     "operation.watch": "watch_folder",

@@ -30,6 +30,7 @@ from sightline.errors import (
 from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import Evaluation
 from sightline.export import export_stream
+from sightline.improvement.improve import Improvement, improve
 from sightline.notebook.tracking import log_to_mlflow
 from sightline.operation.watch import watch_folder
 from sightline.paper import write_tables, write_up
@@ -62,6 +63,7 @@ __all__ = [
     "Detector",
     "Evaluation",
     "FileError",
+    "Improvement",
     "MissingExtraError",
     "QuantileRule",
     "Recording",
@@ -90,6 +92,7 @@ __all__ = [
     "find_blind_spots",
     "find_episodes",
     "fit_reference",
+    "improve",
     "inspect_testbed",
     "list_detectors",
     "list_testbeds",

@@ -3,12 +3,14 @@
 This is the only place where labels meet residuals; the detector never sees any.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
+from sightline import plugins
 from sightline.audit.record import RANDOM_KEY, Audit, carried
 from sightline.data.arrays import ATTACK, IGNORED, NORMAL, Bools, Floats, Ints, Labels
 from sightline.data.downsampling import Preparation, block_codes
@@ -38,6 +40,8 @@ from sightline.text import names
 NO_RULE = "none"
 # How many tags a notice names before it counts the rest.
 _MOST_TAGS = 20
+# Telemetry of this size is announced.
+_LARGE_BYTES = 100_000_000
 _T = TypeVar("_T")
 
 
@@ -48,7 +52,7 @@ def export_stream(
     *,
     name: str | None = None,
     testbed: str | None = None,
-    telemetry: bool = False,
+    telemetry: bool = True,
     rule: str | None = None,
     preset: str = "export",
     audit: Audit | None = None,
@@ -69,10 +73,13 @@ def export_stream(
     test : Recording
         The one to be judged on.
     name, testbed : str, optional
-        Names of the stream (else the detector and the testbed) and of the plant.
+        Names of the stream (else the detector and the testbed) and of the plant. Of a
+        detector of your own, tables show this name, without a ``-seed3`` at its end.
     telemetry : bool
-        Include what the plant measured at the step of each row; a missing cell takes
-        the last value before it, else the mean of train.
+        Include what the plant measured at the step of each row, so that an attack
+        without evidence can be told from one that moved nothing; a missing cell takes
+        the last value before it, else the mean of train. The file holds a number for
+        each tag more.
     rule : str, optional
         The detector's own alarm rule, whose score and alarms become part of the stream;
         by default the first that looks at nothing of the test, if there is one. Rules
@@ -155,6 +162,7 @@ def export_stream(
         of_train, of_test = expected(of_train, normal), expected(of_test, normal)
     if telemetry:
         _check_same(train.channels, test.channels, "The recordings")
+        _announce_size(train.values, test.values, progress)
         # A missing cell would spoil every average of the telemetry after it.
         means = means_of(train.values)
         before, _ = fill_missing(train.values, _set(train.breaks), means)
@@ -173,7 +181,7 @@ def export_stream(
         segments=list(rows.attacks),
         space=tested.space,
         name=name or (f"{title}-{testbed}" if testbed else title),
-        detector=title,
+        detector=_shown(title, name),
         testbed=testbed,
         step_s=rows.step_s,
         label_slop_s=test.label_slop_s,
@@ -625,6 +633,28 @@ def _title(detector: Detector) -> str:
     """Return the name of the card, else of the class."""
     card = getattr(detector, "card", None)
     return type(detector).__name__ if card is None else str(card.name)
+
+
+def _shown(title: str, name: str | None) -> str:
+    """Return the name in tables: as stated, of detectors that are not registered.
+
+    Examples
+    --------
+    >>> _shown("Middle", "my median-seed3"), _shown("var", "mine"), _shown("Middle", "")
+    ('my median', 'var', 'Middle')
+    """
+    if not name or title in plugins.registered(plugins.DETECTORS):
+        return title
+    return re.sub(r"[-_ ]seed[-_ ]?\d+$", "", name) or title
+
+
+def _announce_size(train: Matrix, test: Matrix, progress: Progress) -> None:
+    """Say how much telemetry adds to a stream, where that is much."""
+    n_bytes = train.nbytes + test.nbytes
+    if n_bytes > _LARGE_BYTES:
+        said = f"The stream carries the plant's telemetry, {n_bytes / 1e6:,.0f} MB"
+        detail = f"{said}; telemetry=False leaves it out."
+        progress(Step(StepKind.NOTICE, detail=detail))
 
 
 def _check_same(train: Sequence[str], test: Sequence[str], whose: str) -> None:

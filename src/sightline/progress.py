@@ -4,11 +4,14 @@ Every function that takes long has a parameter ``progress``, a callable that get
 `Step`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Lock
+from time import monotonic
+
+from sightline.text import duration, share
 
 
 class StepKind(StrEnum):
@@ -89,6 +92,66 @@ def one_at_a_time(progress: Progress) -> Progress:
     return call
 
 
+# Shorter work has no line on where its time went, and a shorter part of it no name.
+_WORTH_TELLING_S = 10.0
+_LEAST_SHARE = 0.03
+_MOST_PARTS = 5
+
+
+@dataclass
+class TimeSpent:
+    """Where the time of a command goes.
+
+    Parameters
+    ----------
+    seconds : dict of str to float
+        Wall time of each kind of work so far; of kinds that go on together, in equal
+        parts.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _kinds: Sequence[str] = ()
+    _since: float = field(default_factory=monotonic)
+
+    def begin(self) -> None:
+        """Forget earlier work."""
+        self.seconds.clear()
+        self._kinds, self._since = (), monotonic()
+
+    def at(self, kinds: Sequence[str] = ()) -> None:
+        """Count the time since the last call, and what goes on from now on."""
+        now = monotonic()
+        for kind in self._kinds or ("the rest",):
+            spent = (now - self._since) / max(len(self._kinds), 1)
+            self.seconds[kind] = self.seconds.get(kind, 0.0) + spent
+        self._kinds, self._since = kinds, now
+
+    @property
+    def line(self) -> str:
+        """Where the time went, in one line; empty if it was short.
+
+        Examples
+        --------
+        >>> TimeSpent({"Training": 90.0, "Reading": 30.0, "Writing": 0.5}).line
+        'Took 2.0 min: training 75%, reading 25%.'
+        """
+        total = sum(self.seconds.values())
+        if total < _WORTH_TELLING_S:
+            return ""
+        parts = [
+            f"{kind.lower()} {share(seconds / total)}"
+            for kind, seconds in sorted(
+                self.seconds.items(), key=lambda item: -item[1]
+            )[:_MOST_PARTS]
+            if seconds >= _LEAST_SHARE * total
+        ]
+        return f"Took {duration(total)}: {', '.join(parts)}."
+
+
+# Of the command that runs; `progress_bar` and the screen of a study tell it.
+TIME_SPENT = TimeSpent()
+
+
 @contextmanager
 def progress_bar(called: str) -> Iterator[Progress]:
     """Show a bar with the kind of work, its progress, and the time left.
@@ -128,11 +191,18 @@ def progress_bar(called: str) -> Iterator[Progress]:
         disable=not screen.is_terminal,
     ) as bar:
         task = bar.add_task("Starting", total=None, stream=called)
+        last = Step(StepKind.WAITING)
 
         def advance(step: Step) -> None:
+            nonlocal last
             if step.kind is StepKind.NOTICE:
                 screen.print(step.detail, soft_wrap=True)
                 return
+            TIME_SPENT.at([step.kind])
+            if step.kind is not last.kind or step.done < last.done:
+                # The time left is that of this work alone.
+                bar.reset(task, total=step.total or None, completed=step.done)
+            last = step
             bar.update(
                 task,
                 description=step.text,
@@ -141,3 +211,4 @@ def progress_bar(called: str) -> Iterator[Progress]:
             )
 
         yield advance
+    TIME_SPENT.at()

@@ -431,7 +431,7 @@ def test_from_one_raw_export_to_a_report(home):
 @pytest.mark.skipif(not GECCO.is_file(), reason="../shared/data/gecco is missing")
 def test_a_real_export_keeps_every_tag_and_its_outages_are_not_watched(home):
     text = started(GECCO, "--timezone", "Europe/Berlin", "--out", "works")
-    assert "10 of 10 tags kept; 2 outages" in text
+    assert "Understood: 10 of 10 tags, 2,308.7 of 2,326.1 hours" in text
     testbed = open_testbed("works")
     spans = [*testbed.train.unwatched, *testbed.test.unwatched]
     assert len(spans) == 2
@@ -459,7 +459,14 @@ def test_errors_of_several_files_come_together(home):
         (home / f"{name}.csv").write_text("FIT101,LIT101\n1,2\n")
     (home / "d.csv").write_text("time,FIT101\n")
     result = invoke("start", "a.csv", "b.csv", "c.csv", "d.csv", "--out", "plant")
-    refused(result, "a.csv: has no column of time", "And 2 files more", "d.csv: has a")
+    assert result.exit_code == 1
+    *reasons, error = result.stderr.splitlines()
+    assert error.startswith("error: 4 of 4 exports cannot be read, for the 2 reasons")
+    assert len(reasons) == 2
+    assert "a.csv: has no column of time" in reasons[0]
+    assert "--column time=NAME" in reasons[0]
+    assert reasons[0].endswith("The same in b.csv and c.csv.")
+    assert "d.csv: has a" in reasons[1]
     assert not (home / "plant").exists()
 
 
@@ -481,7 +488,7 @@ def test_a_workbook_with_titles_units_commas_and_an_empty_sheet(home):
             if k % 500 == 7:
                 sheet.write_string(5 + k, 1, "#Ausfall")
     text = started("station.xlsx", "--timezone", "Europe/Berlin")
-    assert "5 of 5 tags kept" in text
+    assert "Understood: 5 of 5 tags" in text
     assert "Excel, sheet 'Werte'" in text
     testbed = open_testbed("station")
     read = np.concatenate([testbed.train.values, testbed.test.values])
@@ -511,7 +518,7 @@ def test_a_workbook_with_notes_first_comments_and_a_sheet_a_month(home):
                 if k % 300 == 0:
                     sheet.write(line, 6, f"cleaned {k}")
     text = started("station.xlsx")
-    assert "5 of 5 tags kept" in text
+    assert "Understood: 5 of 5 tags" in text
     assert "only the sheet 'April' and 'March' was read" not in text
     assert "only the sheet 'March' and 'April' was read, not Notes." in text
     assert "Bemerkung holds no reading" in text
@@ -529,7 +536,7 @@ def test_columns_called_q_are_quality_where_they_hold_nothing_else(home):
         "TT301_Q": flow,
     }
     text = started(write_wide(home / "scada.csv", **columns))
-    assert "6 of 6 tags kept" in text
+    assert "Understood: 6 of 6 tags" in text
     assert (
         "2 columns of quality (FIT101_Q and P201 Status): by them 6 cells are" in text
     )
@@ -586,7 +593,8 @@ def test_an_export_of_changes_may_be_silent_while_nothing_changes(home):
             lines.append(f"T{k},{stamp:%Y-%m-%dT%H:%M:%SZ},{rng.normal():.3f}")
     (home / "pi.csv").write_text("\n".join(lines) + "\n")
     text = started("pi.csv")
-    assert "3 of 3 tags kept; 1 outage, 3.0 h: time" in text
+    assert "Understood: 3 of 3 tags" in text
+    assert "1 outage, not watched: 3.0 h" in text
 
 
 def test_a_long_export_is_judged_in_parts_though_train_and_test_share_a_step(home):
@@ -624,7 +632,7 @@ def test_a_long_table_of_changes_with_jitter_and_digital_states(home):
             lines.append(f"P.{tag};{stamp:%d-%b-%Y %H:%M:%S};{cell}")
     (home / "pi.csv").write_text("\n".join(lines) + "\n")
     text = started("pi.csv", "--timezone", "Europe/Berlin")
-    assert "5 of 5 tags kept" in text
+    assert "Understood: 5 of 5 tags" in text
     assert "this is an export of changes" in text
     settings = tomllib.loads((home / "pi/plant.toml").read_text())
     assert settings["hold_s"]["P.LIT101.SP"] == "forever"
@@ -636,3 +644,22 @@ def test_a_long_table_of_changes_with_jitter_and_digital_states(home):
     assert np.nanmax(np.abs(known - shown)) < 40
     assert np.isfinite(known).mean() > 0.95
     assert inspect_testbed("pi").is_right
+
+
+def test_what_was_understood_comes_first_and_a_remark_of_many_files_once(home):
+    for k in range(12):
+        write_wide(home / f"w{k:02d}.csv", slice(k * 250, (k + 1) * 250))
+    text = (home / "w00.csv").read_text().replace("FIT101", "FIT101 µ")
+    for k in range(12):
+        part = (home / f"w{k:02d}.csv").read_text().replace("FIT101", "FIT101 µ")
+        (home / f"w{k:02d}.csv").write_bytes(part.encode("cp1252"))
+    assert "µ" in text
+    result = invoke("start", *sorted(home.glob("w*.csv")), "--out", "plant")
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert said.startswith(
+        "Understood: 5 of 5 tags, 8.3 of 8.3 hours, from 12 files (w00.csv, w01.csv "
+        "and 10 more)."
+    )
+    assert said.count("was read as Windows text") == 1
+    assert "(And 11 files more.)" in said

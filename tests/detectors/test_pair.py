@@ -15,6 +15,8 @@ from sightline.detectors.baselines import (
     NEAR_RIDGE,
     NearAndFar,
     VectorAutoregression,
+    joined_moments,
+    moments_between,
 )
 from sightline.detectors.conformance import check_detector
 from sightline.errors import StreamError
@@ -159,3 +161,18 @@ def test_it_is_the_same_after_saving(tmp_path):
     )
     with pytest.raises(StreamError, match="`gap` must be a whole number, 1 or more"):
         NearAndFar(gap=0)
+
+
+def test_moments_by_distance_are_those_of_joined_rows():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(3000, 4)).cumsum(axis=0) % 5
+    rows = np.concatenate(
+        [np.arange(70, 900), np.arange(1000, 1003), np.arange(1200, 3000)]
+    )
+    now, past = (0, 1, 2, 3), (61, 62, 63)
+    joined = joined_moments(values, rows, (*now, *past))
+    near = moments_between(values, rows, now, now)
+    far = moments_between(values, rows, past, (*past, 0))
+    np.testing.assert_allclose(near, joined[:16, :16], atol=1e-12)
+    np.testing.assert_allclose(far[:, :12], joined[16:, 16:], atol=1e-12)
+    np.testing.assert_allclose(far[:, 12:], joined[16:, :4], atol=1e-12)

@@ -5,8 +5,7 @@ import pytest
 
 from sightline import ResidualStream, commission
 from sightline.data.segments import Attack
-from sightline.energy.energy import energy_trace
-from sightline.energy.joined_parts import joined_parts
+from sightline.energy.energy import energy_trace, joined_parts
 from sightline.energy.reference import fit_reference
 from sightline.errors import StreamError
 from sightline.rules.scoring import score

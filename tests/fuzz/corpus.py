@@ -4,8 +4,11 @@ import csv
 import gzip
 import hashlib
 import json
+import os
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from importlib.util import find_spec
@@ -229,11 +232,21 @@ def _rules(folder: Path) -> None:
         )
     arrivals = folder / "arrivals"
     for k in range(2):
-        path = arrivals / f"day{k}.csv"
-        _table(path, datetime(2026, 3, 4 + k), _rows(120, 7 + k))
+        path, rows = arrivals / f"day{k}.csv", _rows(300, 7 + k)
+        # An alarm, and time that is not watched.
+        rows[40:60, :2] += 40
+        rows[150:260] = np.nan
+        _table(path, datetime(2026, 3, 4 + k), rows)
+        # Files that changed just now are left for the next run.
+        os.utime(path, (1.77e9, 1.77e9))
     run(
         f"watch {folder}/by_pca --folder {arrivals} --state {folder}/watch/state.sqlite"
     )
+    with closing(sqlite3.connect(folder / "watch" / "state.sqlite")) as state:
+        tables = state.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        for (name,) in tables.fetchall():
+            rows = state.execute(f"SELECT count(*) FROM {name}").fetchone()
+            assert rows != (0,), f"{name} has no row that could be damaged"
     _table(arrivals / "day2.csv", datetime(2026, 3, 6), _rows(120, 9))
 
 

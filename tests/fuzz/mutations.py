@@ -335,9 +335,25 @@ def change_parquet(rng: Rng, path: Path) -> None:
     frame.write_parquet(path)
 
 
+STRANGE_SCHEMAS = (
+    "create view endless as with recursive n(i) as "
+    "(select 1 union all select i + 1 from n) select max(i) from n",
+    "create trigger t after insert on files begin delete from runs; end",
+    "create table more (x default (randomblob(1000000000)))",
+)
+
+
 def change_sqlite(rng: Rng, path: Path) -> None:
-    """Change cells of tables, or drop a table, of a database that stays valid."""
+    """Change cells of tables, or drop a table, of a database that stays valid.
+
+    Half of them are of the version before digests, so that what is changed is read.
+    """
     base = sqlite3.connect(path)
+    if rng.random() < 0.5:
+        base.execute("delete from about where key = 'digest'")
+        base.execute("pragma user_version = 3")
+    if rng.random() < 0.1:
+        base.execute(one_of(rng, STRANGE_SCHEMAS))
     tables = [
         n for (n,) in base.execute("select name from sqlite_master where type='table'")
     ]

@@ -153,12 +153,13 @@ def shown():
         "made rule": made.chosen,
         "rule": made.chosen.rule,
         "blind spots": blind_spots(),
+        "improvement": sightline.improve(stream, budget="200/day"),
     }
 
 
 NAMES = (
     "stream evaluation segment result comparison recording testbed detector unfitted "
-    "adapter arrays rules made_rule rule blind_spots"
+    "adapter arrays rules made_rule rule blind_spots improvement"
 ).split()
 
 

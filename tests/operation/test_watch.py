@@ -278,6 +278,70 @@ def test_days_ahead_are_a_wrong_clock_only_beside_files_that_are_right(plant):
     assert report.broken == ("2.csv",)
 
 
+def test_the_way_back_from_rows_of_the_future_is_said_and_gives_a_clean_watch(plant):
+    """A first file 30 days ahead is believed; the right ones that follow are late."""
+    folder, shift = plant / "exports", clock.time() + 30 * 86_400 - TIME[0]
+    write_export(folder / "wrong.csv", TIME[:300] + shift, ROWS[:300])
+    assert watched(plant).read == ("wrong.csv",)
+    write_pieces(folder, TIME[:1500], ROWS[:1500], [700], "ab")
+    done = watched(plant)
+    assert (done.read, done.late) == ((), ("a.csv", "b.csv"))
+    assert done.exit_code >= 1
+    said = next(n for n in done.notices if n.startswith("a.csv"))
+    assert "which lies in the future" in said
+    back = re.search(r'--forget-after "(.*?)"', said)[1]
+    assert (
+        'sightline_files_late{rule="all"} 2' in (plant / "sightline.prom").read_text()
+    )
+    (folder / "wrong.csv").unlink()
+    done = watched(plant, forget_after=back)
+    assert done.read == ("a.csv", "b.csv")
+    assert f"rows from {back[:13]}" in done.notices[0]
+    assert alarms_of(plant / "state.db") == expected(TIME[:1500], ROWS[:1500])[1]
+    assert (
+        'sightline_files_late{rule="all"} 0' in (plant / "sightline.prom").read_text()
+    )
+
+
+@pytest.mark.parametrize("at", [500, 900, 1499])
+def test_what_is_forgotten_is_read_again_with_the_same_hours(plant, at):
+    folder = plant / "exports"
+    write_pieces(folder, TIME[:1500], ROWS[:1500], [600, 1200])
+    watched(plant)
+    before = dump(plant / "state.db")
+    done = watched(plant, forget_after=stamp(TIME[at], "Europe/Berlin"))
+    assert [n for n in done.notices if "forgotten" in n]
+    after = dump(plant / "state.db")
+    assert after["hours"] == before["hours"]
+    assert {name for name, _, _ in after["read"]} == {n for n, _, _ in before["read"]}
+    begin = 3600 * (TIME[at] // 3600)
+    assert [a for a in after["episodes"] if a.last < begin] == [
+        a for a in before["episodes"] if a.last < begin
+    ]
+    with pytest.raises(FileError, match="nothing is to be forgotten"):
+        watched(plant, forget_after="2099-01-01 00:00:00")
+
+
+@pytest.mark.parametrize("place", [0, 150, 299])
+def test_one_row_of_2099_in_a_table_of_residuals_is_set_aside(plant, place):
+    time = TIME[:300].copy()
+    time[place] += 73 * 365.25 * 86_400
+    write_export(plant / "exports/a.csv", time, ROWS[:300])
+    write_export(plant / "exports/b.csv", TIME[300:600], ROWS[300:600])
+    done = watched(plant)
+    assert done.read == ("a.csv", "b.csv")
+    assert "1 row is dated later than the file itself and set aside" in done.notices[0]
+    assert dump(plant / "state.db")["runs"][-1][1] == TIME[599]
+
+
+def test_time_that_goes_back_inside_a_file_is_remarked(plant):
+    order = np.r_[0:200, 150:300]
+    write_export(plant / "exports/a.csv", TIME[order], ROWS[order])
+    (said,) = watched(plant).notices
+    assert said.startswith("a.csv: time goes back at 1 row, first after 20")
+    assert dump(plant / "state.db")["runs"] == [[TIME[0], TIME[299]]]
+
+
 def test_a_file_that_is_still_written_waits_and_so_do_those_after_it(plant):
     first, _ = write_pieces(plant / "exports", TIME, ROWS, [1500])
     os.utime(first, (clock.time(), clock.time()))
@@ -413,7 +477,7 @@ def test_a_state_that_lacks_a_table_is_refused(plant):
     watched(plant)
     with sqlite3.connect(plant / "state.db") as database:
         database.execute("DROP TABLE files")
-    with pytest.raises(FileError, match=r"is no state of a watch \(no such table"):
+    with pytest.raises(FileError, match=r"or was damaged or edited \(no such table"):
         watched(plant)
 
 

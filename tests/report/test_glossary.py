@@ -94,7 +94,7 @@ def test_every_entry_is_used_somewhere(pages):
             used |= set(re.findall(r'(?:term|head|termLink)\("([a-z0-9-]+)"', text))
             used |= set(re.findall(r'\["([a-z-]+)", "[A-Z]', text))
     # Tables that these pages do not have.
-    for folder in ("show", "report"):
+    for folder in ("show", "report", "improvement"):
         for path in files(f"sightline.{folder}").iterdir():
             if path.name.endswith(".py"):
                 text = path.read_text(encoding="utf-8")

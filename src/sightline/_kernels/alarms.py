@@ -8,7 +8,7 @@ rounded before it is added, so that plain numpy in the same order gives them too
 import numpy as np
 import numpy.typing as npt
 
-from sightline._kernels.compiling import kernel
+from sightline._kernels import kernel
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
 
 # Rows that are taken together, one after the other in a vector register.

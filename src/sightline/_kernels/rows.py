@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sightline._kernels.compiling import kernel, relaxed
+from sightline._kernels import kernel, relaxed
 from sightline.data.arrays import Bools, Floats, Ints, Residuals
 
 

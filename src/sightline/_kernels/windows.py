@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sightline._kernels.compiling import inner, kernel, part
+from sightline._kernels import inner, kernel, part
 from sightline.data.arrays import Floats, Ints
 
 SUB_ROWS = 32

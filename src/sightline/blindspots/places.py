@@ -569,13 +569,14 @@ class ConvolvedChange:
 
     def through(self, weights: Floats) -> Floats:
         """Return the change seen through a linear map; see `Change`."""
-        total: Floats | None = None
+        lagged, taps = [], []
         for column, delta in self.deltas.items():
-            taps = self.taps[column] @ weights
-            part = self._lagged(delta, len(taps)) @ taps
-            total = part if total is None else total + part
-        assert total is not None  # noqa: S101
-        return total
+            taps.append(self.taps[column] @ weights)
+            lagged.append(self._lagged(delta, len(taps[-1])))
+        # One product for all tags: many move together.
+        if len(taps) == 1:
+            return np.asarray(lagged[0] @ taps[0])
+        return np.asarray(np.concatenate(lagged, axis=2) @ np.concatenate(taps))
 
     def _lagged(self, delta: Floats, n_taps: int) -> Floats:
         """Return the last rows of each grid row: shape (n_places, n_offsets, taps)."""

@@ -741,7 +741,9 @@ def find_blind_spots(
         learned = rows_of(recording, 0, max(int(FIRST * recording.n_steps), 1))
     make: Maker | None = None
     if rules is None and train is not None:
-        stream = export_stream(detector, train, recording, rule=NO_RULE)
+        stream = export_stream(
+            detector, train, recording, rule=NO_RULE, telemetry=False
+        )
     elif rules is None:
         # The first 35% of the recording are the normal reference.
         rows = export_rows(detector, recording)
@@ -768,7 +770,7 @@ def find_blind_spots(
 
 
 def blindness_of_rules(
-    stream: ResidualStream, made: Commissioning
+    stream: ResidualStream, made: Commissioning, progress: Progress = silent
 ) -> dict[str, float | None]:
     """Return how blind each rule of a commissioning is, in residual space.
 
@@ -782,6 +784,8 @@ def blindness_of_rules(
         The stream that the rules were made on.
     made : Commissioning
         The rules.
+    progress : callable, optional
+        Called with a `Step`.
 
     Raises
     ------
@@ -794,7 +798,9 @@ def blindness_of_rules(
     )
     budget = made.facts.accepted
     arena = SpotArena.of_stream(stream, made, budget, settings)
-    return {one.name: one.blindness for one in arena.sights(arena.search())}
+    return {
+        one.name: one.blindness for one in arena.sights(arena.search(progress=progress))
+    }
 
 
 def maker(stream: ResidualStream, settings: SpotSettings) -> Maker:

@@ -5,6 +5,9 @@ are annotated parameters, its docstring is its help page, and its body runs with
 `console.door`.
 """
 
+from itertools import islice
+from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from typer import Context, Exit, Option, Typer, echo
@@ -19,6 +22,7 @@ from sightline.cli.evaluate import (
     evaluate_command,
     report_command,
 )
+from sightline.cli.improve import improve_command
 from sightline.cli.lint import lint_command
 from sightline.cli.rules import (
     apply_command,
@@ -45,20 +49,58 @@ class Command(TyperCommand):
                 kind.readable = False
 
 
-# What `sightline` alone prints.
+# What `sightline` alone prints, with three lines of what fits the folder.
 BEGIN = """\
 What an anomaly detector can see, before any alarm rule is chosen.
 
 Where to begin:
-  sightline demo --quick              a simulated plant, in a minute or two
-  sightline evaluate mine.npz         residuals of your own detector
-  sightline start export.csv          your own plant, from a historian's export
-  sightline run plant                 train detectors on it, and write the report
-  sightline commission stream.npz     an alarm rule for your number of alarms a day
+{}
 
   sightline --help                    all commands
   sightline evaluate --help           options of a command, with examples
   sightline --install-completion      commands and options by the tab key"""
+_TABLES = (".csv", ".csv.gz", ".txt", ".xlsx", ".xls", ".parquet")
+# Files of a folder that are looked at.
+_MOST_FILES = 1000
+
+
+def beginnings(folder: Path) -> list[tuple[str, str]]:
+    """Return the three lines to start from: what lies in a folder comes first.
+
+    Parameters
+    ----------
+    folder : Path
+        The current folder.
+
+    Returns
+    -------
+    list of (str, str)
+        A command and what it does: residuals, a plant, the demo.
+    """
+    try:
+        names = sorted(path.name for path in islice(folder.iterdir(), _MOST_FILES))
+    except OSError:
+        names = []
+    streams = [quote(name) for name in names if name.endswith(".npz")]
+    tables = [quote(name) for name in names if name.lower().endswith(_TABLES)]
+    plants = [quote(n) for n in names if (folder / n / "plant.toml").is_file()]
+    if "plant.toml" in names:
+        plants, tables = ["."], []
+    residuals = (
+        f"evaluate {streams[0] if streams else 'mine.npz'} --out result",
+        "residuals of your own detector",
+    )
+    plant = ("start export.csv", "your own plant, from a historian's export")
+    if plants:
+        plant = (f"run {plants[0]}", "train detectors on this plant, with a report")
+    elif tables:
+        several = f"*{Path(tables[0]).suffix}"
+        plant = (f"start {several if tables[1:] else tables[0]}", plant[1])
+    demo = ("demo --quick", "a simulated plant, in a minute or two")
+    if plants or (tables and not streams):
+        return [plant, residuals, demo]
+    return [residuals, plant, demo]
+
 
 app = Typer(
     invoke_without_command=True,
@@ -75,6 +117,7 @@ app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
 app.command("recommission", cls=Command)(recommission_command)
 app.command("blindspots", cls=Command)(blindspots_command)
+app.command("improve", cls=Command)(improve_command)
 app.command("episodes", cls=Command)(episodes_command)
 app.command("testbeds", cls=Command)(catalogue.list_testbeds_command)
 app.command("start", cls=Command)(start_command)
@@ -117,4 +160,7 @@ def main(
       sightline evaluate mine.npz --step 1 --out result
     """
     if context.invoked_subcommand is None:
-        echo(BEGIN)
+        lines = beginnings(Path.cwd())
+        width = max(len(command) for command, _ in lines)
+        begin = (f"  sightline {one:<{width}}   {what}" for one, what in lines)
+        echo(BEGIN.format("\n".join(begin)))

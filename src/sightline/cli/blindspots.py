@@ -144,7 +144,7 @@ def blindspots_command(
     from sightline.show.terminal import rendered
     from sightline.storage import read_rule
 
-    with door(debug=debug, writes=[_target(place, out)]):
+    with door(debug=debug, timed=True, writes=[_target(place, out)]):
         settings = SpotSettings(
             places=places,
             seed=seed,
@@ -325,37 +325,15 @@ class _Search:
     def _of_study(self, folder: Path, detector: str | None) -> Iterator[_Searched]:
         """Yield the cells of a study; of one detector, if it is named."""
         from sightline.detectors import load_detector
-        from sightline.storage import read_stream
-        from sightline.study.cell import Cache
-        from sightline.study.collect import study_cells
+        from sightline.study.collect import saved_cells
 
-        known = study_cells(folder)
         if detector is None and self.rule is not None and self.rule[1].origin:
             detector = self.rule[1].origin.detector
-        cells = [c for c in known if detector in (None, c.detector, c.name)]
-        if not cells:
-            from sightline.text import did_you_mean
-
-            options = sorted({cell.detector for cell in known})
-            raise StreamError(
-                f"{folder}: has no detector {detector!r}; "
-                f"{did_you_mean(detector or '', options)}"
-            )
-        cache = Cache(self.cache or folder / "cache")
-        for cell in cells:
-            saved = folder / "detectors" / f"{cell.name}.npz"
-            stream = read_stream(folder / "streams" / f"{cell.name}.npz")
-            result = folder / cell.result
-            if not saved.is_file():
-                yield _Searched(cell.result, stream, None, None, cell.key, result)
-                continue
+        for one in saved_cells(folder, detector, self.cache):
+            cell, result = one.cell, folder / one.cell.result
+            loaded = None if one.saved is None else load_detector(one.saved)
             yield _Searched(
-                cell.result,
-                stream,
-                load_detector(saved),
-                cache.recordings(cell.content),
-                cell.key,
-                result,
+                cell.result, one.stream, loaded, one.recordings, cell.key, result
             )
 
     def _searched(self, cell: _Searched) -> "BlindSpots":

@@ -12,6 +12,7 @@ from typer import Exit, Option
 
 from sightline.errors import FileError, SightlineError
 from sightline.files import sole_writer
+from sightline.progress import TIME_SPENT
 from sightline.terminal import Terminal
 
 DebugOption = Annotated[bool, Option("--debug", help="Show the traceback of an error.")]
@@ -61,7 +62,9 @@ def console(*, stderr: bool = False) -> Terminal:
 
 
 @contextmanager
-def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
+def door(
+    *, debug: bool, writes: Sequence[Path | None] = (), timed: bool = False
+) -> Iterator[None]:
     """Print an expected error as one sentence and exit with code 1.
 
     This is the only place where a `SightlineError` ends. Any other exception is a bug
@@ -74,17 +77,23 @@ def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
     writes : sequence of Path or None
         Files and folders that the command writes. It is their sole writer from its
         first check to its last line: a second run is refused at once.
+    timed : bool
+        Whether to say at the end where the time went, if it was long.
     """
     # Imported here: help does without it.
     from sightline.parallel import return_freed_arrays
 
     return_freed_arrays()
+    TIME_SPENT.begin()
     try:
         with ExitStack() as held:
             for path in writes:
                 if path is not None:
                     held.enter_context(sole_writer(path))
             yield
+        TIME_SPENT.at()
+        if timed and TIME_SPENT.line:
+            console(stderr=True).print(TIME_SPENT.line, style="dim", soft_wrap=True)
     except SightlineError as error:
         if debug:
             raise
@@ -92,31 +101,42 @@ def door(*, debug: bool, writes: Sequence[Path | None] = ()) -> Iterator[None]:
         raise Exit(1) from error
 
 
-@contextmanager
-def options_named(column: str = "--{}") -> Iterator[None]:
-    """Name options of the command where an error names keys of plant.toml.
+def as_options(text: str, column: str = "--{}") -> str:
+    """Return a text that names options of the command in place of keys of plant.toml.
 
     Parameters
     ----------
+    text : str
+        An error message.
     column : str
         The option that says which column is what, with ``{}`` for what it is.
+
+    Examples
+    --------
+    >>> as_options("name it with time in the section [columns] of plant.toml.")
+    'name it with --time.'
     """
 
     def options(match: re.Match[str]) -> str:
         return " or ".join(column.format(role) for role in match[1].split(" or "))
 
+    text = re.sub(
+        r"(\w+(?: or \w+)?) in (?:the section )?\[columns\] of plant\.toml",
+        options,
+        text,
+    )
+    for key in ("time_format", "timezone"):
+        text = text.replace(f"{key} in plant.toml", f"--{key.replace('_', '-')}")
+    return text
+
+
+@contextmanager
+def options_named(column: str = "--{}") -> Iterator[None]:
+    """Name options of the command in errors; see `as_options`."""
     try:
         yield
     except FileError as error:
-        text = re.sub(
-            r"(\w+(?: or \w+)?) in (?:the section )?\[columns\] of plant\.toml",
-            options,
-            str(error),
-        )
-        for key in ("time_format", "timezone"):
-            option = f"--{key.replace('_', '-')}"
-            text = text.replace(f"{key} in plant.toml", option)
-        raise FileError(text) from error
+        raise FileError(as_options(str(error), column)) from error
 
 
 def shown_notices(
@@ -144,3 +164,17 @@ def shown_notices(
     if n_testbeds != 1:
         return list(notices)
     return [notice for notice in notices if notice not in skipped]
+
+
+def check_free(out: Path, name: str, *, overwrite: bool) -> None:
+    """Refuse, before any work is done, to write over earlier results."""
+    from sightline.files import reading
+
+    with reading(out):
+        if out.exists() and not out.is_dir():
+            raise FileError(f"{out}: is no folder: choose another --out.")
+        if (out / name).exists() and not overwrite:
+            raise FileError(
+                f"{out / name}: exists and is kept: choose another --out, or pass "
+                "--overwrite."
+            )

@@ -229,7 +229,7 @@ def evaluate_command(
     alone = {"scores": scores, "reference_rows": reference_rows}
     _check_usage(streams, train, test, own | {"attribution": attribution}, tables)
     _check_alone(train, test, alone)
-    with door(debug=debug, writes=[out]):
+    with door(debug=debug, timed=True, writes=[out]):
         from sightline.cli.summary import summary
         from sightline.evaluation.pipeline import evaluate
         from sightline.evaluation.result import protocol_named
@@ -407,7 +407,7 @@ def _evaluated(
             if step is not None:
                 stream = stream.replace(step_s=step)
             if cluster is None:
-                from sightline._kernels.compiling import announce_compiling
+                from sightline._kernels import announce_compiling
 
                 # The line goes with the bar, which only a terminal shows.
                 with announce_compiling(advance if sys.stderr.isatty() else silent):
@@ -601,7 +601,7 @@ def compare_command(
     from sightline.storage import read_results, write_json
     from sightline.study.collect import title_and_primary
 
-    with door(debug=debug, writes=[out, write_up_to]):
+    with door(debug=debug, timed=True, writes=[out, write_up_to]):
         if cases and write_up_to is None:
             raise StreamError(
                 "--case adds an attack to a table of the write-up: add --write-up DIR."

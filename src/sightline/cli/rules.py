@@ -19,6 +19,7 @@ from sightline.cli.console import (
     DebugOption,
     JobsOption,
     LabelSlopOption,
+    check_free,
     console,
     door,
 )
@@ -185,8 +186,8 @@ def commission_command(
     needed, within = _on_delay(on)
     from sightline.storage import read_rule
 
-    with door(debug=debug, writes=[out]):
-        _check_free(out, "rule.json", overwrite=overwrite)
+    with door(debug=debug, timed=True, writes=[out]):
+        check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(stream.name) as advance:
             advance(Step(StepKind.READING, detail=stream.name))
             detector = _detector_file(stream, detector)
@@ -200,6 +201,7 @@ def commission_command(
                 label_slop=label_slop,
                 progress=advance,
             )
+            advance(Step(StepKind.SEARCHING, detail="alarm rules"))
             with naming(stream):
                 made = _commissioned(
                     read,
@@ -293,7 +295,8 @@ def _blindness(made: "Commissioning") -> str:
     from sightline.blindspots.search import blindness_of_rules
 
     try:
-        blindness = blindness_of_rules(made.source.stream, made)
+        with progress_bar(made.source.stream.name) as advance:
+            blindness = blindness_of_rules(made.source.stream, made, advance)
     except StreamError as error:
         return f"Blindness is not known: {error}"
     values = [f"{name} {share(value)}" for name, value in blindness.items() if value]
@@ -314,20 +317,6 @@ def _on_delay(text: str) -> tuple[int, int]:
             f"--on takes a number of rows such as 3, or 3/5 for 3 of 5; got {text!r}."
         )
     return needed, within
-
-
-def _check_free(out: Path, name: str, *, overwrite: bool) -> None:
-    """Refuse, before any work is done, to write over earlier results."""
-    from sightline.files import reading
-
-    with reading(out):
-        if out.exists() and not out.is_dir():
-            raise FileError(f"{out}: is no folder: choose another --out.")
-        if (out / name).exists() and not overwrite:
-            raise FileError(
-                f"{out / name}: exists and is kept: choose another --out, or pass "
-                "--overwrite."
-            )
 
 
 def _streams(
@@ -548,8 +537,8 @@ def recommission_command(
         last_s = span_s(last)
     except ValueError as error:
         raise BadParameter(f"--last: {error}") from None
-    with door(debug=debug, writes=[out]):
-        _check_free(out, "rule.json", overwrite=overwrite)
+    with door(debug=debug, timed=True, writes=[out]):
+        check_free(out, "rule.json", overwrite=overwrite)
         with progress_bar(state.name) as advance:
             again = recommission(
                 state,
@@ -694,7 +683,7 @@ def apply_command(
     from sightline.storage import read_rule
 
     with door(debug=debug, writes=[out]):
-        _check_free(out, "alarms.csv", overwrite=overwrite)
+        check_free(out, "alarms.csv", overwrite=overwrite)
         made = read_rule(rule)
         if fixed:
             made = replace(made, rule=made.rule.fixed)

@@ -46,7 +46,7 @@ def sensitivity_command(
     from sightline.show.terminal import rendered
     from sightline.storage import read_stream, write_json
 
-    with door(debug=debug, writes=[out]):
+    with door(debug=debug, timed=True, writes=[out]):
         if out is not None and (out / "sensitivity.json").exists() and not overwrite:
             raise FileError(
                 f"{out}: holds an earlier sensitivity.json, which is kept: choose "

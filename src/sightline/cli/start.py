@@ -1,5 +1,6 @@
 """The command `start`: from exports of a historian to a plant's folder."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import datetime
@@ -11,7 +12,13 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 from typer import Argument, BadParameter, Exit, Option
 
-from sightline.cli.console import DebugOption, console, door, options_named
+from sightline.cli.console import (
+    DebugOption,
+    as_options,
+    console,
+    door,
+    options_named,
+)
 from sightline.errors import FileError, SightlineError
 from sightline.progress import Progress, Step, StepKind, progress_bar
 from sightline.show.terminal import bullets, facts
@@ -25,6 +32,8 @@ if TYPE_CHECKING:
 
 # Exit code if tags were left out.
 TAGS_DROPPED = 5
+# The option that says which column is what.
+_COLUMN = "--column {}=NAME"
 # Tables that are larger are announced before they are written.
 _LARGE_BYTES = 100_000_000
 
@@ -90,7 +99,7 @@ def start_command(
                 f"{folder}: exists already and is kept: choose another --out."
             )
         columns = _columns(column or [])
-        with progress_bar("Reading") as advance, options_named("--column {}=NAME"):
+        with progress_bar("Reading") as advance, options_named(_COLUMN):
             stated = {"timezone": timezone, "time_format": time_format}
             seen = _looked_at(exports, {**stated, "columns": columns}, advance)
             proposal = propose(
@@ -102,9 +111,9 @@ def start_command(
                 split_s=None if split is None else _split_time(split, timezone, seen),
             )
         screen = console()
-        pairs = proposal.understood.items()
-        screen.print(Text(f"Read {names(proposal.sources)}", style="bold"))
-        screen.print(facts(pairs, min_width=6))
+        understood = dict(proposal.understood)
+        screen.print(Text(understood.pop("kept"), style="bold"))
+        screen.print(facts(understood.items(), min_width=6))
         n_bytes = sum(t.estimated_size() for t in (proposal.train, proposal.test))
         if n_bytes > _LARGE_BYTES:
             screen.print(f"The tables hold {n_bytes / 1e6:,.0f} MB; writing them now.")
@@ -136,7 +145,7 @@ def _looked_at(
 
     Where dates of one file may have the day or the month first, others may tell.
     """
-    from sightline.testbeds.own_plant.look import look_at
+    from sightline.testbeds.own_plant.look import joined, look_at
 
     seen: dict[Path, Export] = {}
     refusals = dict.fromkeys(paths, "")
@@ -150,9 +159,45 @@ def _looked_at(
                 del refusals[path]
             except FileError as error:
                 refusals[path] = str(error)
-    if refusals:
-        raise FileError(" ".join(by_kind([*refusals.values()])))
-    return [seen[path] for path in paths]
+    if not refusals:
+        return [seen[path] for path in paths]
+    if len(paths) == 1:
+        raise FileError(next(iter(refusals.values())))
+    lines = _by_refusal(refusals)
+    try:
+        joined([*seen.values()]) if seen else None
+    except FileError as error:
+        lines.append(str(error))
+    if len(lines) == 1:
+        raise FileError(lines[0])
+    for line in lines:
+        detail = f"- {as_options(line, _COLUMN)}"
+        advance(Step(StepKind.NOTICE, detail=detail))
+    raise FileError(
+        f"{len(refusals)} of {len(paths)} exports cannot be read, for the "
+        f"{len(lines)} reasons above: mend these files, or leave them out."
+    )
+
+
+def _by_refusal(refusals: Mapping[Path, str]) -> list[str]:
+    """Return what is wrong with some files: one line for each reason, with all names.
+
+    Examples
+    --------
+    >>> late = {Path(f"in/{k}.csv"): f"in/{k}.csv: line {k} is late." for k in range(3)}
+    >>> _by_refusal(late | {Path("b.csv"): "b.csv: is empty."})
+    ['in/0.csv: line 0 is late. The same in 1.csv and 2.csv.', 'b.csv: is empty.']
+    """
+    kinds: dict[str, list[Path]] = {}
+    for path, text in refusals.items():
+        kind = re.sub(r"'[^']*'|[\d.,:-]+", "#", text.replace(str(path), ""))
+        kinds.setdefault(kind, []).append(path)
+    return [
+        f"{refusals[first]} The same in {names([path.name for path in rest])}."
+        if rest
+        else refusals[first]
+        for first, *rest in kinds.values()
+    ]
 
 
 def _split_time(text: str, timezone: str | None, seen: "Sequence[Export]") -> float:
@@ -200,7 +245,7 @@ def _audit(partial: Path, folder: Path) -> "Audit":
     from sightline.testbeds.own_plant import read_folder
 
     try:
-        with options_named("--column {}=NAME"):
+        with options_named(_COLUMN):
             return audit_of(read_folder(partial))
     except SightlineError as error:
         raise FileError(str(error).replace(str(partial), str(folder))) from error

@@ -27,7 +27,7 @@ from sightline.cli.console import (
     shown_notices,
 )
 from sightline.errors import StreamError
-from sightline.progress import Step, StepKind
+from sightline.progress import TIME_SPENT, Step, StepKind
 from sightline.show.terminal import rendered
 from sightline.text import duration, share
 
@@ -142,7 +142,7 @@ def run_command(
         )
     from sightline.evaluation.result import protocol_named
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         decimals = {"train_decimals": train_decimals} if train_decimals else {}
         plan = _plan(plant or testbed or "", detectors, seeds, preset, root, decimals)
         plan = replace(plan, evaluation=replace(plan.evaluation, metrics=metrics))
@@ -271,7 +271,7 @@ def study_command(
     from sightline.evaluation.result import protocol_named
     from sightline.study.plan import read_plan
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         roots = {}
         for option in root or []:
             label, equals, path = option.partition("=")
@@ -323,7 +323,7 @@ def demo_command(
     from sightline.study.plan import read_plan
     from sightline.testbeds import list_testbeds
 
-    with door(debug=debug):
+    with door(debug=debug, timed=True):
         name = "demo_quick.toml" if quick else "demo.toml"
         with as_file(files("sightline.study") / name) as path:
             plan = read_plan(path)
@@ -499,6 +499,7 @@ class StudyScreen:
         if step.kind is StepKind.NOTICE:
             self._console.print(Text(step.detail), soft_wrap=True)
             return
+        TIME_SPENT.at([step.kind])
         self._line = step.text
         if step.total:
             self._line += f" {share(step.done / step.total)}"
@@ -516,6 +517,7 @@ class StudyScreen:
     def watch(self, board: "Board") -> None:
         """Show the status of all cells."""
         self._board, self._line = board, ""
+        TIME_SPENT.at([s.step.kind for s in board.statuses.values() if s.is_running])
         if self._console.is_terminal:
             return
         # In a log file, one line for each cell that has ended since the last call.

@@ -83,6 +83,13 @@ def watch_command(
     csv: Annotated[
         CsvChoice, Option(help="Rows of alarms.csv: one an alarm, or one a change.")
     ] = CsvChoice.ALARMS,
+    forget_after: Annotated[
+        str | None,
+        Option(
+            metavar="TIME",
+            help="Forget what was read from this time on, as after a wrong clock.",
+        ),
+    ] = None,
     exit_zero: Annotated[
         bool,
         Option("--exit-zero", help="End with 0 whatever alarms say, for cron mail."),
@@ -101,7 +108,7 @@ def watch_command(
     an alarm of priority 1 or 2 runs that nobody has acknowledged, 4 if most tags have
     moved and nobody has said for 48 hours whether that is normal (no decision), 3 if
     the rule's promise is broken, or its last one was, 1 if a file could not be read
-    (the others were). The largest counts.
+    (the others were), or has only rows before the last one read. The largest counts.
 
     \b
     Examples:
@@ -122,6 +129,7 @@ def watch_command(
             settings=settings,
             on_alarm=on_alarm,
             csv=CsvRows(csv),
+            forget_after=forget_after,
             progress=advance,
         )
     screen, errors = console(), console(stderr=True)

@@ -12,7 +12,7 @@ value of test is a surprise. Train rounded like test removes that.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -274,14 +274,11 @@ def rows_of(recording: Recording, start: int, stop: int) -> Recording:
     if start == 0 and stop == recording.n_steps:
         return recording
     rows = slice(start, stop)
-    labels, breaks = _filled_in(recording)
+    _, breaks = _filled_in(recording)
     inside = breaks[(breaks > start) & (breaks < stop)]
-    return replace(
+    return _taken(
         recording,
-        values=recording.values[rows],
-        validity=None if recording.validity is None else recording.validity[rows],
-        labels=labels[rows],
-        time=None if recording.time is None else recording.time[rows],
+        rows,
         breaks=np.append(0, inside - start),
         attacks=_moved(
             recording.attacks,
@@ -327,14 +324,11 @@ def without_attacks(train: Recording) -> tuple[Recording, list[str]]:
 
 def rows_selected(recording: Recording, is_kept: Bools) -> Recording:
     """Return some rows, without attacks; a break stands where rows were left out."""
-    labels, breaks = _filled_in(recording)
+    _, breaks = _filled_in(recording)
     after = np.flatnonzero(~is_kept[:-1] & is_kept[1:]) + 1
-    return replace(
+    return _taken(
         recording,
-        values=recording.values[is_kept],
-        validity=None if recording.validity is None else recording.validity[is_kept],
-        labels=labels[is_kept],
-        time=None if recording.time is None else recording.time[is_kept],
+        is_kept,
         breaks=breaks_kept(np.union1d(breaks, after), is_kept),
         attacks=(),
     )
@@ -359,13 +353,11 @@ def fill_gaps(recording: Recording, longest_s: float) -> Recording:
         return recording
     row, since = expanded_rows(lost)
     place = np.flatnonzero(since == 0)
-    labels, breaks = _filled_in(recording)
+    _, breaks = _filled_in(recording)
     remaining = breaks[(breaks == 0) | (lost[np.maximum(breaks, 1) - 1] == 0)]
-    return replace(
+    return _taken(
         recording,
-        values=recording.values[row],
-        validity=None if recording.validity is None else recording.validity[row],
-        labels=labels[row],
+        row,
         time=recording.time[row] + since * recording.step_s,
         breaks=place[remaining],
         attacks=_moved(
@@ -542,6 +534,16 @@ def _labels(labels: Labels, starts: Ints, ends: Ints, rule: LabelRule) -> Labels
     chosen[attacked + ignored >= least] = IGNORED
     chosen[attacked >= least] = ATTACK
     return chosen
+
+
+def _taken(
+    recording: Recording, rows: slice | Bools | Ints, **changes: Any
+) -> Recording:
+    """Return some rows of a recording; `changes` are what does not go by rows."""
+    for name in ("values", "validity", "labels", "time"):
+        array = getattr(recording, name)
+        changes.setdefault(name, None if array is None else array[rows])
+    return replace(recording, **changes)
 
 
 def _moved(

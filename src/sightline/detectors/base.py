@@ -22,7 +22,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline._version import __version__
-from sightline.data.archives import read_arrays
 from sightline.data.arrays import (
     Bools,
     Floats,
@@ -30,6 +29,7 @@ from sightline.data.arrays import (
     Labels,
     check_residuals,
     check_unique,
+    read_arrays,
 )
 from sightline.data.arrays import Residuals as Matrix
 from sightline.data.recording import Recording, Tag

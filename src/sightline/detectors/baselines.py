@@ -9,6 +9,7 @@ being a network.
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -109,6 +110,9 @@ class Baseline(LearnedDetector):
     looks_at: ClassVar[int] = 1
     # Attributes that `fit` sets, arrays or numbers.
     learned: ClassVar[tuple[str, ...]] = ()
+    # Which linear form its expectation is; None if it is none.
+    form: ClassVar[ForecastKind | None] = None
+
     preprocessing: Preprocessing
     # Of the rows learned from. A tag that is lost has, before the model, the value
     # that the others expect of it; without a covariance its last one.
@@ -158,7 +162,7 @@ class Baseline(LearnedDetector):
         hold_s : array of shape (n_channels,), optional
             For how long a reading of each channel is held; by default not at all.
         """
-        rows, kind = self.settings, self._form()
+        rows, kind, covariance = self.settings, self.form, self.covariance
         if (
             kind is None
             or rows.every > 1
@@ -169,8 +173,6 @@ class Baseline(LearnedDetector):
         ):
             return None
         known, p = self.preprocessing, len(self.preprocessing.kept)
-        covariance = getattr(self, "covariance", None)
-        memory = getattr(self, "memory", None)
         numbers = {
             "mean": np.zeros(p),
             "unit": np.ones(p),
@@ -192,16 +194,12 @@ class Baseline(LearnedDetector):
             means=known.means,
             hold_s=np.zeros(len(tags)) if hold_s is None else hold_s,
             looks_at=self.looks_at,
-            memory=0 if memory is None else memory(),
+            memory=self.memory(),
             covariance=np.empty((0, 0)) if covariance is None else covariance,
             ridge=0.0 if covariance is None else _RIDGE,
             noise=np.empty(0) if self.noise is None else self.noise,
             **numbers,
         )
-
-    def _form(self) -> ForecastKind | None:
-        """Return which linear form its residuals have, if any."""
-        return None
 
     def _learn(
         self, recording: Recording, progress: Progress, checkpoint: Path | None
@@ -278,6 +276,7 @@ class TrainingMean(Baseline):
     """
 
     card = baseline_card("mean", "Training mean", "constant")
+    form = ForecastKind.MEAN
     learned = ("mean",)
     mean: Floats
 
@@ -286,9 +285,6 @@ class TrainingMean(Baseline):
 
     def _row_residuals(self, values: Floats, rows: Ints) -> Floats:
         return values[rows] - self.mean
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.MEAN
 
 
 class LastValue(Baseline):
@@ -334,6 +330,7 @@ class PCAReconstruction(Baseline):
 
     card = baseline_card("pca", "PCA reconstruction", "reconstruction")
     settings_type = PCASettings
+    form = ForecastKind.COMPONENTS
     learned = ("mean", "deviation", "loadings")
     mean: Floats
     deviation: Floats
@@ -369,9 +366,6 @@ class PCAReconstruction(Baseline):
             residuals[start : start + len(chunk)] = standard * self.deviation
             start += len(chunk)
         return residuals
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.COMPONENTS
 
     def _change(self) -> tuple[Floats, int]:
         share = self.loadings @ self.loadings.T
@@ -558,6 +552,7 @@ class VectorAutoregression(Baseline):
 
     card = baseline_card("var", "Vector autoregression", "forecast")
     settings_type = AutoregressionSettings
+    form = ForecastKind.LAGS
     learned = ("mean", "deviation", "intercept", "weights", "ridge")
     mean: Floats
     deviation: Floats
@@ -613,9 +608,6 @@ class VectorAutoregression(Baseline):
                 values[part] - self.mean - expected * self.deviation
             )
         return residuals
-
-    def _form(self) -> ForecastKind:
-        return ForecastKind.LAGS
 
     def _change(self) -> tuple[Floats, int]:
         return self.weights / self.deviation[:, None] * self.deviation, 1
@@ -799,11 +791,12 @@ class NearAndFar(Baseline):
         )
         now, past = range(LAGS + 1), range(self.gap + 1, self.gap + LAGS + 1)
         standard = ((values - self.mean) / self.deviation)[:, self.moving]
-        second, q = joined_moments(standard, trained, (*now, *past)), len(self.moving)
-        n = q * len(now)
-        inverse = np.linalg.inv(second[:n, :n] + NEAR_RIDGE * np.eye(n))[:, :q]
-        damped = second[n:, n:] + FAR_RIDGE * np.eye(q * LAGS)
-        near, far = inverse / np.diag(inverse), np.linalg.solve(damped, second[n:, :q])
+        q, moments_of = len(self.moving), partial(moments_between, standard, trained)
+        near = moments_of(now, now) + NEAR_RIDGE * np.eye(q * len(now))
+        damped = moments_of(past, past) + FAR_RIDGE * np.eye(q * LAGS)
+        inverse = np.linalg.inv(near)[:, :q]
+        near = inverse / np.diag(inverse)
+        far = np.linalg.solve(damped, moments_of(past, (0,)))
         self.near = np.asarray(near, np.float64).reshape(len(now), q, q)
         self.far = np.asarray(far, np.float64).reshape(LAGS, q, q)
 
@@ -835,6 +828,48 @@ class NearAndFar(Baseline):
     def _choices(self) -> tuple[str, ...]:
         rows = "row" if self.gap == 1 else f"{self.gap} rows"
         return (f"The far forecast reads nothing of the last {rows}.",)
+
+
+def moments_between(
+    values: Floats, rows: Ints, first: Sequence[int], second: Sequence[int]
+) -> Floats:
+    """Return the second moments of rows so many rows before with others before.
+
+    The sum over rows t of ``v[t - a] v[t - b]'`` is that of ``v[t] v[t - (b - a)]'``
+    but for the ends of runs, so each distance of two lags is multiplied once.
+    """
+    is_in = np.zeros(len(values), np.bool_)
+    is_in[rows] = True
+    by_distance: dict[int, Floats] = {}
+
+    def moment(a: int, b: int) -> Floats:
+        if a > b:
+            return moment(b, a).T
+        d = b - a
+        if d not in by_distance:
+            by_distance[d] = _lagged_product(values, rows, d)
+        is_moved = np.zeros(len(values), np.bool_)
+        is_moved[rows - a] = True
+        entered, left = np.flatnonzero(is_moved & ~is_in), rows[~is_moved[rows]]
+        edges = (_lagged_product(values, ends, d) for ends in (entered, left))
+        return by_distance[d] + next(edges) - next(edges)
+
+    return np.block([[moment(a, b) for b in second] for a in first]) / len(rows)
+
+
+def _lagged_product(values: Floats, rows: Ints, lag: int) -> Floats:
+    """Return the sum over rows t of ``v[t] v[t - lag]'``."""
+    found = np.zeros((values.shape[1],) * 2)
+    for start in range(0, len(rows), _STACKED_ROWS):
+        part = rows[start : start + _STACKED_ROWS]
+        at, n = int(part[0]), len(part)
+        if part[-1] - at < n:
+            # No row is left out: views do without copies.
+            now, past = values[at : at + n], values[at - lag : at - lag + n]
+        else:
+            now, past = values[part], values[part - lag]
+        found += now.T @ (past if lag else now)
+    return found
 
 
 def joined_moments(values: Floats, rows: Ints, lags: Sequence[int]) -> Floats:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from sightline.detectors.settings import TrainedSettings
 from sightline.errors import StreamError, TrainingError
 from sightline.parallel import map_threads, threads
 from sightline.progress import Progress, Step, StepKind
+
+if TYPE_CHECKING:
+    from sightline.detectors.trained import TrainedDetector
 
 N = TypeVar("N", bound=nn.Module)
 _LEVELS = 2**16
@@ -281,19 +284,6 @@ _CHUNKS_A_CALL = 8
 CHECKPOINT = "training checkpoint"
 
 
-class Objective(Protocol):
-    """What is minimised; windows come as (batch, channels, rows)."""
-
-    # A last batch of fewer windows is left out.
-    least_batch: int
-
-    def loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
-        """Return the training loss of a batch; epochs count from 1."""
-
-    def validation_loss(self, network: nn.Module, batch: Tensor, epoch: int) -> Tensor:
-        """Return the loss of a held-out batch."""
-
-
 @dataclass
 class History:
     """Course of a training.
@@ -375,7 +365,7 @@ class Training:
         All windows of train.
     trained, held_out : array of int
         Windows to train on, and to judge by.
-    objective : Objective
+    objective : TrainedDetector
         The losses.
     settings : TrainedSettings
         Of the loop.
@@ -393,7 +383,7 @@ class Training:
     windows: RowWindows
     trained: Ints
     held_out: Ints
-    objective: Objective
+    objective: "TrainedDetector"
     settings: TrainedSettings
     title: str
     progress: Progress

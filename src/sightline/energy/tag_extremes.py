@@ -60,8 +60,10 @@ class UsualExtremes:
 
     Parameters
     ----------
-    n_base : int
-        Base blocks of a block.
+    n_base, n_blocks : int
+        Base blocks of a block, and how many blocks there are.
+    rank : int
+        Which of the largest blocks is the usual one.
     usual : array of shape (p,)
         Usual extreme of each tag.
     largest, order : array of shape (n_kept, p)
@@ -73,21 +75,13 @@ class UsualExtremes:
     """
 
     n_base: int
+    n_blocks: int
+    rank: int
     usual: Floats
     largest: Floats
     order: Ints
     ratios: Floats
     floor: Floats
-
-    @property
-    def n_blocks(self) -> int:
-        """How many blocks there are."""
-        return len(self.ratios)
-
-    @property
-    def rank(self) -> int:
-        """Which of the largest blocks is the usual one."""
-        return usual_rank(self.n_blocks)
 
     def ratio(self, extremes: Floats, usual: Floats | None = None) -> Floats:
         """Return extremes of tags as multiples of the usual ones."""
@@ -205,6 +199,8 @@ class TagExtremes:
         largest = np.take_along_axis(largest, sorted_, 0)
         found = UsualExtremes(
             n_base=n_base,
+            n_blocks=n,
+            rank=rank,
             usual=np.maximum(largest[rank - 1], self.floor),
             largest=largest,
             order=order,

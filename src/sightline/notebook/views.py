@@ -16,6 +16,8 @@ from sightline.detectors.base import DetectorCard, LearnedDetector
 from sightline.errors import SightlineError
 from sightline.evaluation.result import Evaluation, SegmentResult, SegmentView
 from sightline.figures import FIGURES, Figure
+from sightline.improvement import record as improvement
+from sightline.improvement.improve import Improvement
 from sightline.judgement.verdicts import info_of
 from sightline.report import print_figures as style
 from sightline.report.charts import (
@@ -283,6 +285,13 @@ def blind_spots_view(value: BlindSpots) -> NotebookView:
     )
 
 
+def improvement_view(value: Improvement) -> NotebookView:
+    """Show what to take and why, the candidates, and what each sees."""
+    record = value.record
+    facts = [("detector", record.detector), ("budget", record.budget)]
+    return shown(value, facts, improvement.tables(record), record.sentences())
+
+
 VIEWS: dict[type, Callable[[Any], NotebookView]] = {
     Evaluation: evaluation_view,
     SegmentResult: segment_view,
@@ -298,6 +307,7 @@ VIEWS: dict[type, Callable[[Any], NotebookView]] = {
     MadeRule: made_rule_view,
     Commissioning: commissioning_view,
     BlindSpots: blind_spots_view,
+    Improvement: improvement_view,
 }
 
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels
-from sightline.data.clocks import AHEAD_S, FAR_S
 from sightline.data.downsampling import (
     Sampling,
     downsampled,
@@ -39,7 +38,7 @@ from sightline.data.validity import (
     spans,
     with_gaps,
 )
-from sightline.data.zones import stamp
+from sightline.data.zones import AHEAD_S, FAR_S, stamp
 from sightline.detectors import LearnedDetector, load_detector
 from sightline.detectors.baselines import Baseline
 from sightline.errors import FileError, StreamError
@@ -474,6 +473,11 @@ class TableRows:
     second_pass_s: float = 0.0
     words: Mapping[str, tuple[Floats, Any]] = field(default_factory=dict)
 
+    def where(self, keep: Bools) -> "TableRows":
+        """Return some of the rows."""
+        time, rows, codes = self.time[keep], self.rows[keep], self.codes[keep]
+        return replace(self, time=time, rows=rows, codes=codes)
+
     def later(self, seconds: float) -> "TableRows":
         """Return the same rows at a later time."""
         if not seconds:
@@ -524,7 +528,7 @@ def looked_at(
     """
     with reading(path):
         facts = path.stat()
-    is_read = known is not None and known.fate is Fate.READ
+    is_read = known is not None and known.fate in (Fate.READ, Fate.LATE)
     size, changed = facts.st_size, facts.st_mtime_ns
     if known and is_read and (known.size, known.changed) == (size, changed):
         return None
@@ -610,8 +614,21 @@ class ResidualReader:
             codes=codes_of(rows),
             is_utc=source.is_utc,
             step_s=self.step_s,
+            notices=(*source.clock, *_back_words(path, source.time)),
             second_pass_s=source.second_pass_s,
         )
+
+
+def _back_words(path: Path, time: Floats) -> list[str]:
+    """Return where the time of a table goes back; empty where it does not."""
+    back = np.flatnonzero(np.diff(time) < 0)
+    if not len(back):
+        return []
+    return [
+        f"{path.name}: time goes back at {plural(len(back), 'row')}, first after "
+        f"{stamp(float(time[back[0]]), None)}: rows were put in order of time, each "
+        "stamp once."
+    ]
 
 
 # --- Telemetry ------------------------------------------------------------------------
@@ -840,14 +857,10 @@ def fresh_rows(table: TableRows, runs: Floats) -> tuple[TableRows, Fresh]:
     run = np.searchsorted(runs[:, 0], old, side="right") - 1
     is_again = (run >= 0) & (old <= runs[np.maximum(run, 0), 1]) if len(old) else []
     n_again = int(np.sum(is_again))
-    fresh = replace(
-        table,
-        time=table.time[is_new],
-        rows=table.rows[is_new],
-        codes=table.codes[is_new],
-    )
     n_late = len(old) - n_again
-    return fresh, Fresh(taken=int(is_new.sum()), again=n_again, late=n_late)
+    return table.where(is_new), Fresh(
+        taken=int(is_new.sum()), again=n_again, late=n_late
+    )
 
 
 def joined(table: TableRows, last: float | None) -> tuple[Floats, Floats, Codes, Bools]:

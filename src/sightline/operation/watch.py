@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sightline.data.arrays import Bools, Floats
-from sightline.data.clocks import AHEAD_S
 from sightline.data.recording import step_from
 from sightline.data.validity import POOR_S, code_table, reading_words
+from sightline.data.zones import AHEAD_S, stamp
 from sightline.detectors.base import LearnedDetector
 from sightline.errors import FileError, SightlineError, StreamError
 from sightline.files import sole_writer
@@ -85,6 +85,7 @@ from sightline.progress import Progress, Step, StepKind, silent
 from sightline.rules.file import RULE_FILE, file_digest, read_rule
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Kept, Ledger, period_end
+from sightline.tables.stamps import seconds_of_cell
 from sightline.testbeds.own_plant.exports import texts_in
 from sightline.text import counted, duration
 
@@ -112,8 +113,9 @@ class WatchReport:
 
     Parameters
     ----------
-    read, broken, waiting : tuple of str
-        Names of files that were read, cannot be read, or are left for the next time.
+    read, broken, waiting, late : tuple of str
+        Names of files that were read, cannot be read, are left for the next time, or
+        have only rows before the last one read.
     alarms : int
         Alarms that ended in this run.
     notices : tuple of str
@@ -146,6 +148,7 @@ class WatchReport:
     zone: str | None = None
     readings: str = ""
     n_waiting: int = 0
+    late: tuple[str, ...] = ()
 
     @property
     def is_broken(self) -> bool:
@@ -171,7 +174,7 @@ class WatchReport:
     def exit_code(self) -> int:
         """What the command ends with: of several codes the largest."""
         return max(
-            UNREADABLE * bool(self.broken),
+            UNREADABLE * bool(self.broken or self.late),
             BROKEN_PROMISE * self.is_broken,
             NO_DECISION * self.is_undecided,
             URGENT_ALARM * self.is_urgent,
@@ -191,6 +194,7 @@ def watch_folder(
     on_alarm: str | None = None,
     csv: CsvRows = CsvRows.ALARMS,
     settle_s: float = SETTLE_S,
+    forget_after: str | None = None,
     progress: Progress = silent,
 ) -> WatchReport:
     r"""Read the new files of a folder, and bring alarms, page and metrics up to date.
@@ -221,6 +225,9 @@ def watch_folder(
         Whether ``alarms.csv`` has a row for each alarm, or for each change.
     settle_s : float
         A file that changed within this many seconds is left for the next run.
+    forget_after : str, optional
+        A time, down to the hour: rows from then on are forgotten first, and read again
+        from the files that have them. The way back after rows that a wrong clock dated.
     progress : callable, optional
         Called with a `Step`.
 
@@ -286,6 +293,8 @@ def watch_folder(
                 )
                 watch.places["rule_path"] = str(path.resolve())
                 watch.begin(out.resolve())
+                if forget_after is not None:
+                    watch.forget_after(forget_after)
                 watch.read_new()
                 return watch.report(out, on_alarm, csv)
         finally:
@@ -471,6 +480,37 @@ class _WatchRun:
             rules = [*json.loads(known.get("rules", "[]")), now]
         self.store.set_about({"rules": json.dumps(rules)})
 
+    def forget_after(self, text: str) -> None:
+        """Forget all rows from a time on, and end what runs."""
+        name, zone = "--forget-after", self.settings.timezone
+        seconds, _ = seconds_of_cell(text, name, 1, path=name, zone=zone)
+        begin, last = 3600.0 * (seconds // 3600), self._last()
+        said = stamp(begin, self.zone)
+        if last is None or last < begin:
+            raise FileError(
+                f"No row from {said} on was read: nothing is to be forgotten."
+            )
+        book, why = self._book(), f"rows from {said} on are forgotten"
+        for alarm in book.running:
+            if alarm.kind is not AlarmKind.SHELVED:
+                event = Event.BACK if alarm.kind is AlarmKind.OUT else Event.ENDED
+                time = max(alarm.start, begin)
+                book.take(
+                    Happening(
+                        event=event,
+                        kind=alarm.kind,
+                        source=alarm.source,
+                        time=time,
+                        why=why,
+                    )
+                )
+        with self.store.transaction():
+            self._put_changes(book)
+            self.store.forget_after(begin)
+        self.notices.append(
+            f"{self.store.path.name}: {why}; memory begins again there."
+        )
+
     # --- Files ------------------------------------------------------------------------
 
     def read_new(self) -> None:
@@ -615,9 +655,14 @@ class _WatchRun:
         """Let the rows of a file pass through detector and rule: one transaction."""
         table = table.later(self.later[path.name])
         fresh, counts = fresh_rows(table, self.store.runs())
-        note = " ".join([*table.notices, *_remarks(path, counts, known)])
+        remarks = _remarks(path, counts, known)
+        is_late = counts.late and not counts.taken and not counts.again
+        if is_late:
+            remarks.append(self._late_words(path))
+        note = " ".join([*table.notices, *remarks])
         seen = replace(
             seen,
+            fate=Fate.LATE if is_late else seen.fate,
             first=float(table.time[0]),
             last=float(table.time[-1]),
             rows=seen.rows + counts.taken,
@@ -636,6 +681,20 @@ class _WatchRun:
         self.n_alarms += n_alarms
         self.texts |= dict.fromkeys(texts_in(table.words))
         self._note(seen)
+
+    def _late_words(self, path: Path) -> str:
+        """Return what to do where all rows of a file came too late."""
+        runs, now = self.store.runs(), clock.time()
+        last, said = float(runs[-1, 1]), f"{path.name}: none of its rows is judged"
+        if last <= max(path.stat().st_mtime, now) + AHEAD_S:
+            return f"{said}: the last row read is of {stamp(last, self.zone)}."
+        good = runs[runs[:, 1] <= now + AHEAD_S, 1]
+        back = float(good[-1]) + 3600.0 if len(good) else float(runs[0, 0])
+        return (
+            f"{said}: the last row read is of {stamp(last, self.zone)}, which lies in "
+            "the future. Take the file with that row away, and go back with `sightline "
+            f'watch ... --forget-after "{stamp(back, self.zone)}"`.'
+        )
 
     def _pass(self, table: TableRows) -> int:
         """Return how many alarms end; all that is remembered goes into the state."""
@@ -811,6 +870,7 @@ class _WatchRun:
         return WatchReport(
             read=names(Fate.READ),
             broken=names(Fate.BROKEN),
+            late=names(Fate.LATE),
             waiting=names(Fate.WAITING),
             alarms=self.n_alarms,
             notices=(*self.notices, *remarks),

@@ -20,10 +20,8 @@ table          what it holds
 
 import io
 import json
-import sqlite3
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import wraps
@@ -37,48 +35,13 @@ import numpy.typing as npt
 from sightline.data.arrays import Floats, Ints
 from sightline.data.validity import NotWatched, Unwatched
 from sightline.data.zones import iso_stamp
-from sightline.errors import FileError
-from sightline.files import damage, writing
 from sightline.operation.alarms import AlarmChange, AlarmRecord, Happening, log_line
+from sightline.operation.state_file import StateFile
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Ledger
 
-# Marks a SQLite file as a state of ours, and its version.
-_APPLICATION: Final = 0x51_67_68_74
-SCHEMA: Final = 3
-_ALARMS: Final = """
-CREATE TABLE IF NOT EXISTS alarms (
-    id TEXT PRIMARY KEY, is_open INTEGER NOT NULL, last REAL NOT NULL,
-    alarm TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)
-"""
-_TABLES: Final = f"""
-CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE files (
-    name TEXT PRIMARY KEY, size INTEGER NOT NULL, changed INTEGER NOT NULL,
-    digest TEXT NOT NULL, fate TEXT NOT NULL, first REAL, last REAL,
-    rows INTEGER NOT NULL, note TEXT NOT NULL);
-CREATE TABLE runs (first REAL PRIMARY KEY, last REAL NOT NULL);
-CREATE TABLE hours (
-    hour INTEGER PRIMARY KEY, rows INTEGER NOT NULL, sums BLOB NOT NULL);
-CREATE TABLE episodes (
-    id INTEGER PRIMARY KEY, start REAL NOT NULL, last REAL NOT NULL,
-    rows INTEGER NOT NULL, peak REAL NOT NULL, member TEXT NOT NULL,
-    tags TEXT NOT NULL);
-CREATE TABLE stretches (
-    start REAL PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT NULL);
-CREATE TABLE unwatched (
-    start REAL PRIMARY KEY, end REAL NOT NULL, reason TEXT NOT NULL);
-CREATE TABLE live (
-    id INTEGER PRIMARY KEY CHECK (id = 1), arrays BLOB NOT NULL,
-    alarm TEXT NOT NULL, stretch TEXT NOT NULL, waiting TEXT NOT NULL);
-{_ALARMS}"""
-# What turns a state of an earlier version into one of this.
-_MIGRATION: Final = f"""
-CREATE TABLE IF NOT EXISTS unwatched (
-    start REAL PRIMARY KEY, end REAL NOT NULL, reason TEXT NOT NULL);
-ALTER TABLE live ADD COLUMN waiting TEXT NOT NULL DEFAULT '[]';
-{_ALARMS}"""
+# Less than any step between rows, in seconds.
+_LEAST_S: Final = 1e-3
 Arrays = dict[str, npt.NDArray[Any]]
 # What is raised where a value of a table is not what was written.
 DAMAGE: Final = (
@@ -115,11 +78,14 @@ class Fate(StrEnum):
         It may still be written; it is looked at again.
     ``BROKEN``
         It cannot be read; it is tried again.
+    ``LATE``
+        All of its rows lie before the last row read: none was taken.
     """
 
     READ = "read"
     WAITING = "waiting"
     BROKEN = "broken"
+    LATE = "late"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,7 +276,7 @@ class Hours:
     sums: Floats
 
 
-class WatchState:
+class WatchState(StateFile):
     """The SQLite file of a watch.
 
     Parameters
@@ -320,11 +286,6 @@ class WatchState:
     n_channels : int
         Channels of the rule.
 
-    Attributes
-    ----------
-    migrated : bool
-        Whether the file was of a version that had no log of alarms.
-
     Raises
     ------
     FileError
@@ -332,83 +293,22 @@ class WatchState:
     """
 
     def __init__(self, path: Path, n_channels: int = 0) -> None:
-        self.path, self.n_channels, self.migrated = path, n_channels, False
-        with writing(path), self.intact():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(path, isolation_level=None)
-            self._open()
-
-    def _open(self) -> None:
-        number = self._db.execute("PRAGMA application_id").fetchone()[0]
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        n_tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-        if not n_tables and not number:
-            with self.transaction():
-                for statement in _TABLES.split(";"):
-                    self._db.execute(statement)
-                self._db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                self._db.execute(f"PRAGMA user_version = {SCHEMA}")
-        elif number != _APPLICATION:
-            raise FileError(
-                f"{self.path}: is a database of another program: name another file "
-                "with --state."
-            )
-        elif version > SCHEMA:
-            raise FileError(
-                f"{self.path}: was written by a newer Sightline: use that version, or "
-                "name a new file with --state."
-            )
-        elif version < SCHEMA:
-            self.migrated = True
-
-    def migrate(self) -> None:
-        """Make a state of an earlier version one of this, within a transaction."""
-        for statement in _MIGRATION.split(";"):
-            self._db.execute(statement)
-        self._db.execute(f"PRAGMA user_version = {SCHEMA}")
-
-    def intact(self, *kinds: type[Exception]) -> Any:
-        """Turn an error of the database raised inside into a `FileError`.
-
-        Parameters
-        ----------
-        *kinds : type
-            Other errors that are turned as well.
-        """
-        return damage(
-            f"{self.path}: is no state of a watch",
-            sqlite3.Error,
-            *kinds,
-            advice="name another file with --state, or move this one away",
-        )
-
-    def close(self) -> None:
-        """Close the file."""
-        self._db.close()
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Write all that is done inside, or nothing of it."""
-        with self.intact():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        super().__init__(path)
+        self.n_channels = n_channels
 
     # --- What it was made for ---------------------------------------------------------
 
     @_decoding
     def about(self) -> dict[str, str]:
         """Return what the state was made for, by key."""
-        return dict(self._db.execute("SELECT key, value FROM about").fetchall())
+        return dict(
+            self.read("SELECT key, value FROM about WHERE key != 'digest'").fetchall()
+        )
 
     def set_about(self, values: Mapping[str, str]) -> None:
         """Write what the state was made for."""
-        rows = list(values.items())
-        self._db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", rows)
+        for key, value in values.items():
+            self.put("about", (key, value))
 
     @_decoding
     def rule_since(self) -> float:
@@ -443,14 +343,15 @@ class WatchState:
         """Forget residuals and promise of the rule before: a new one has others."""
         self.set_about({"ledger": ""})
         nothing = np.zeros((3, self.n_channels), "<f8").tobytes()
-        self._db.execute("UPDATE hours SET sums = ?", (nothing,))
+        for hour, rows in self.read("SELECT hour, rows FROM hours").fetchall():
+            self.put("hours", (hour, rows, nothing))
 
     # --- Files ------------------------------------------------------------------------
 
     @_decoding
     def files(self) -> dict[str, SeenFile]:
         """Return the files that were looked at, by name."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT name, size, changed, digest, fate, first, last, rows, note "
             "FROM files ORDER BY name"
         )
@@ -460,27 +361,24 @@ class WatchState:
 
     def put_file(self, file: SeenFile) -> None:
         """Write what became of a file."""
-        self._db.execute(
-            "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            tuple(asdict(file).values()),
-        )
+        self.put("files", tuple(asdict(file).values()))
 
     # --- Rows -------------------------------------------------------------------------
 
     @_decoding
     def runs(self) -> Floats:
         """Return first and last time of each continuous run, shape (n, 2)."""
-        rows = self._db.execute("SELECT first, last FROM runs ORDER BY first")
+        rows = self.read("SELECT first, last FROM runs ORDER BY first")
         return np.array(rows.fetchall(), np.float64).reshape(-1, 2)
 
     def put_run(self, first: float, last: float) -> None:
         """Write a run, or that it has grown."""
-        self._db.execute("INSERT OR REPLACE INTO runs VALUES (?, ?)", (first, last))
+        self.put("runs", (first, last))
 
     @_decoding
     def hours(self, since: int = 0) -> Hours:
         """Return the rows of each hour from an hour on."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT hour, rows, sums FROM hours WHERE hour >= ? ORDER BY hour", (since,)
         ).fetchall()
         return Hours(
@@ -504,7 +402,7 @@ class WatchState:
         Sums grow row by row, so that they do not depend on how rows were cut into
         files.
         """
-        known = self._db.execute(
+        known = self.read(
             "SELECT rows, sums FROM hours WHERE hour = ?", (hour,)
         ).fetchone()
         n = 0 if known is None else known[0]
@@ -515,15 +413,12 @@ class WatchState:
         numbers = np.where(is_number, rows, 0.0)
         added = np.stack([numbers, np.square(numbers), is_number], axis=1)
         sums = np.cumsum(np.concatenate([sums[None], added]), axis=0)[-1]
-        self._db.execute(
-            "INSERT OR REPLACE INTO hours VALUES (?, ?, ?)",
-            (hour, n + len(rows), sums.astype("<f8").tobytes()),
-        )
+        self.put("hours", (hour, n + len(rows), sums.astype("<f8").tobytes()))
 
     @_decoding
     def unwatched(self, since: float = -np.inf) -> list[Unwatched]:
         """Return the time that was not watched and ends after a time, in order."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT start, end, reason FROM unwatched WHERE end > ? ORDER BY start",
             (max(since, -1e300),),
         )
@@ -534,23 +429,42 @@ class WatchState:
 
     def add_unwatched(self, span: Unwatched, step_s: float) -> None:
         """Write time that was not watched; what goes on from the last span joins it."""
-        last = self._db.execute(
+        last = self.read(
             "SELECT start, end, reason FROM unwatched ORDER BY start DESC LIMIT 1"
         ).fetchone()
         start = span.start
         if last and last[2] == span.reason and abs(last[1] - start) < 0.5 * step_s:
             start = last[0]
-        self._db.execute(
-            "INSERT OR REPLACE INTO unwatched VALUES (?, ?, ?)",
-            (start, span.end, str(span.reason)),
-        )
+        self.put("unwatched", (start, span.end, str(span.reason)))
+
+    def forget_after(self, time: float) -> None:
+        """Remove what was read of rows from a time on, within a transaction.
+
+        Memory and promise begin with the next row; files with such rows, and those
+        that came too late, count as new. The log stays.
+
+        Parameters
+        ----------
+        time : float
+            A full hour: rows are counted by the hour.
+        """
+        for first, last in self.runs().tolist():
+            if first < time <= last:
+                self.put_run(first, time - _LEAST_S)
+        self.delete("runs", "first >= ?", (time,))
+        self.delete("hours", "hour >= ?", (time // 3600,))
+        for table in ("unwatched", "episodes", "stretches"):
+            self.delete(table, "start >= ?", (time,))
+        self.delete("files", "last >= ? OR fate = ?", (time, str(Fate.LATE)))
+        self.put_live(WatchMemory())
+        self.set_about({"ledger": ""})
 
     # --- Alarms as they are, and the log ----------------------------------------------
 
     @_decoding
     def alarms(self, *, since: float = -np.inf) -> list[AlarmRecord]:
         """Return the alarms that are open, or were after a time, in order of start."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT alarm FROM alarms WHERE is_open OR last >= ?", (max(since, -1e300),)
         )
         found = [msgspec.json.decode(text, type=AlarmRecord) for (text,) in rows]
@@ -562,11 +476,11 @@ class WatchState:
 
     def n_changes(self) -> int:
         """Return the number of the last line of the log."""
-        return int(self._db.execute("SELECT count(*) FROM changes").fetchone()[0])
+        return int(self.read("SELECT count(*) FROM changes").fetchone()[0])
 
     def lines(self, after: int = 0) -> list[str]:
         """Return the lines of the log after some, in order."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT line FROM changes WHERE seq > ? ORDER BY seq", (after,)
         )
         return [str(line) for (line,) in rows]
@@ -579,14 +493,12 @@ class WatchState:
         for seq, change in enumerate(changes, start=self.n_changes() + 1):
             line = log_line(change, seq, written, zone)
             text = json.dumps(line, ensure_ascii=False)
-            self._db.execute("INSERT INTO changes VALUES (?, ?)", (seq, text))
+            self.put("changes", (seq, text))
             alarm = change.alarm
             is_open = alarm.is_running or alarm.until is not None
             last = alarm.start if alarm.end is None else alarm.end
-            self._db.execute(
-                "INSERT OR REPLACE INTO alarms VALUES (?, ?, ?, ?)",
-                (alarm.id, is_open, last, msgspec.json.encode(alarm).decode()),
-            )
+            stated = msgspec.json.encode(alarm).decode()
+            self.put("alarms", (alarm.id, is_open, last, stated))
 
     # --- Alarms as the rule counts them -----------------------------------------------
 
@@ -599,7 +511,7 @@ class WatchState:
         since : float
             Alarms with a last exceedance before it are left out.
         """
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT start, last, rows, peak, member, tags FROM episodes "
             "WHERE last >= ? ORDER BY id",
             (max(since, -1e300),),
@@ -618,23 +530,14 @@ class WatchState:
 
     def add_episode(self, alarm: TimedAlarm) -> None:
         """Write an alarm that has ended."""
-        self._db.execute(
-            "INSERT INTO episodes (start, last, rows, peak, member, tags) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                alarm.start,
-                alarm.last,
-                alarm.rows,
-                alarm.peak,
-                alarm.member,
-                json.dumps(alarm.tags),
-            ),
-        )
+        tags = json.dumps(alarm.tags)
+        values = alarm.start, alarm.last, alarm.rows, alarm.peak, alarm.member, tags
+        self.put("episodes", (None, *values))
 
     @_decoding
     def stretches(self, since: float = -np.inf) -> list[AlarmWindow]:
         """Return the stretches that have ended and last beyond a time, in order."""
-        rows = self._db.execute(
+        rows = self.read(
             "SELECT start, last, rows FROM stretches WHERE last >= ? ORDER BY start",
             (max(since, -1e300),),
         )
@@ -645,13 +548,12 @@ class WatchState:
 
     def add_stretch(self, one: AlarmWindow) -> None:
         """Write a stretch that has ended."""
-        row = (one.start, one.last, one.rows)
-        self._db.execute("INSERT INTO stretches VALUES (?, ?, ?)", row)
+        self.put("stretches", (one.start, one.last, one.rows))
 
     @_decoding
     def live(self) -> WatchMemory:
         """Return what `put_live` wrote last, to the last bit."""
-        row = self._db.execute("SELECT * FROM live").fetchone()
+        row = self.read("SELECT * FROM live").fetchone()
         if row is None:
             return WatchMemory()
         with np.load(io.BytesIO(row[1]), allow_pickle=False) as file:
@@ -670,7 +572,4 @@ class WatchState:
         np.savez(buffer, **live.arrays)  # type: ignore[arg-type]
         rest = live.alarm, live.stretch, live.waiting
         parts = (msgspec.json.encode(part) for part in rest)
-        self._db.execute(
-            "INSERT OR REPLACE INTO live VALUES (1, ?, ?, ?, ?)",
-            (buffer.getvalue(), *(part.decode() for part in parts)),
-        )
+        self.put("live", (1, buffer.getvalue(), *(part.decode() for part in parts)))

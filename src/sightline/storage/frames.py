@@ -99,8 +99,8 @@ def read_numbers(
                 notices.append(f"{path.name}: labels were read as {words}.")
             frame = frame.with_columns(pl.Series(column, codes))
         elif column in channels and (alarms := _alarm_codes(series, columns)):
-            notices.append(f"{path.name}: alarms were read as {alarms.words}.")
-            frame = frame.with_columns(alarms.codes)
+            notices.append(f"{path.name}: alarms were read as {alarms[1]}.")
+            frame = frame.with_columns(alarms[0])
         elif column in channels:
             frame = frame.with_columns(_numbers(series, table, decimal_comma))
         elif str(series.dtype) in ("Int128", "UInt128"):
@@ -113,11 +113,17 @@ def _check_labels(codes: npt.NDArray[Any], table: ExportedTable, column: str) ->
 
     A missing label is left to the stream, which names it too.
     """
+    import polars as pl
+
     if codes.dtype.kind in "if":
         wrong = ~np.isin(codes, (ATTACK, NORMAL, IGNORED)) & ~np.isnan(codes)
     else:
-        known = {word: _is_label(word) for word in set(codes.tolist())}
-        wrong = np.array([not known[word] for word in codes.tolist()], bool)
+        unknown = {
+            word
+            for word in set(codes.tolist())
+            if label_codes(pl.Series([word], dtype=pl.String))[0].dtype.kind != "f"
+        }
+        wrong = np.array([word in unknown for word in codes.tolist()], bool)
     if wrong.any():
         row = int(wrong.argmax())
         value = codes[row] if codes.dtype.kind == "O" else f"{codes[row]:g}"
@@ -128,22 +134,10 @@ def _check_labels(codes: npt.NDArray[Any], table: ExportedTable, column: str) ->
         )
 
 
-def _is_label(word: str | None) -> bool:
-    import polars as pl
+def _alarm_codes(column: Any, columns: TableColumns) -> tuple[Any, str] | None:
+    """Return a column of alarms in two words as 0 and 1, and the map in words.
 
-    codes, _ = label_codes(pl.Series([word], dtype=pl.String))
-    return bool(codes.dtype.kind == "f")
-
-
-class _Alarms(NamedTuple):
-    """Alarms that were words, and the map in words."""
-
-    codes: Any
-    words: str
-
-
-def _alarm_codes(column: Any, columns: TableColumns) -> _Alarms | None:
-    """Return a column of alarms in two words as 0 and 1; None if it is something else.
+    None if it is something else.
 
     Exactly one of the two must be a word such as on, true, active or alarm.
     """
@@ -157,7 +151,7 @@ def _alarm_codes(column: Any, columns: TableColumns) -> _Alarms | None:
     if texts.null_count() or sorted(codes.values()) not in ([0], [1], [0, 1]):
         return None
     mapped = texts.replace_strict(codes, return_dtype=pl.Int8)
-    return _Alarms(mapped.alias(column.name), words_in_text(codes, column.unique()))
+    return mapped.alias(column.name), words_in_text(codes, column.unique())
 
 
 def _place_of(table: ExportedTable) -> Callable[[int], str]:

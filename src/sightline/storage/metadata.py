@@ -171,6 +171,12 @@ def _attack(value: object, k: int) -> Attack:
         targets = [targets]
     if not isinstance(targets, list):
         raise StreamError(f"`segments` item {k}: targets must be a list of tags.")
+    outcome = _optional_text(value.get("outcome"))
+    if outcome not in (None, *AttackOutcome):
+        raise StreamError(
+            f"`segments` item {k}: outcome must be one of {', '.join(AttackOutcome)}; "
+            f"got {value['outcome']!r:.40}."
+        )
     return Attack(
         id=str(value["id"]),
         start=_whole_number(value["start"], f"segments item {k} start"),
@@ -178,21 +184,8 @@ def _attack(value: object, k: int) -> Attack:
         name=_optional_text(value.get("name")),
         targets=tuple(str(target) for target in targets),
         note=_optional_text(value.get("note")),
-        outcome=_outcome(value.get("outcome"), k),
+        outcome=None if outcome is None else AttackOutcome(outcome),
     )
-
-
-def _outcome(value: object, k: int) -> AttackOutcome | None:
-    """Return what the owners say became of the attack in item k; None without it."""
-    if value is None:
-        return None
-    try:
-        return AttackOutcome(str(value))
-    except ValueError:
-        raise StreamError(
-            f"`segments` item {k}: outcome must be one of {', '.join(AttackOutcome)}; "
-            f"got {value!r:.40}."
-        ) from None
 
 
 def _optional_text(value: object) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sightline.data.archives import read_arrays
+from sightline.data.arrays import read_arrays
 from sightline.data.stream import ResidualStream
 from sightline.errors import FileError, StreamError, naming
 from sightline.files import brief, parse_json, staged_file

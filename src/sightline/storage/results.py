@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sightline.blindspots.files import spots_beside
 from sightline.blindspots.result import BlindSpots
-from sightline.data.archives import read_arrays
+from sightline.data.arrays import read_arrays
 from sightline.errors import FileError, SightlineError
 from sightline.evaluation.result import (
     SCHEMA,

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from sightline._version import __version__
 from sightline.audit.record import Audit, Finding
-from sightline.data.archives import read_arrays
+from sightline.data.arrays import read_arrays
 from sightline.data.recording import AS_MEASURED, Prepared, Recording, Tag
 from sightline.data.segments import Attack, KnownEffect
 from sightline.errors import FileError

@@ -4,7 +4,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,10 @@ from sightline._version import __version__
 from sightline.blindspots.files import read_blind_spots, spots_folder
 from sightline.comparison.compare import Comparison, compare
 from sightline.comparison.differences import PRIMARY
-from sightline.data.archives import read_arrays
-from sightline.errors import FileError
+from sightline.data.arrays import read_arrays
+from sightline.data.recording import Recording
+from sightline.data.stream import ResidualStream
+from sightline.errors import FileError, StreamError
 from sightline.evaluation.result import plain
 from sightline.files import reading, staged_file, writing
 from sightline.paper import PaperFinding, write_up
@@ -36,6 +38,7 @@ from sightline.study.cell import Cache, Cell, CellOutcome, RecordedTestbed
 from sightline.study.costs import COSTS, CostRow, cost_table, read_cost
 from sightline.study.execute_cell import with_labels_of
 from sightline.study.plan import StudyPlan
+from sightline.text import did_you_mean
 
 REPORT = "report.html"
 MANIFEST = "study.json"
@@ -411,6 +414,56 @@ def study_cells(folder: Path) -> list[StudyCell]:
         for cell in manifest.cells
         if cell.failed is None and cell.testbed in manifest.testbeds
     ]
+
+
+@dataclass(frozen=True, eq=False)
+class SavedCell:
+    """A finished cell with what it was made of.
+
+    Parameters
+    ----------
+    cell : StudyCell
+        Names and places.
+    stream : ResidualStream
+        Its residuals.
+    saved : Path, optional
+        The file of its detector.
+    recordings : pair of Recording, optional
+        Train and test; None without the detector's file.
+    """
+
+    cell: StudyCell
+    stream: ResidualStream
+    saved: Path | None
+    recordings: tuple[Recording, Recording] | None
+
+
+def saved_cells(
+    folder: Path, detector: str | None = None, cache: Path | None = None
+) -> Iterator[SavedCell]:
+    """Yield the cells of a study; of one detector or cell, if it is named.
+
+    Raises
+    ------
+    StreamError
+        If the study has no such detector.
+    """
+    known = study_cells(folder)
+    cells = [cell for cell in known if detector in (None, cell.detector, cell.name)]
+    if not cells:
+        options = sorted({cell.detector for cell in known})
+        raise StreamError(
+            f"{folder}: has no detector {detector!r}; "
+            f"{did_you_mean(detector or '', options)}"
+        )
+    kept = Cache(cache or folder / "cache")
+    for cell in cells:
+        saved = folder / "detectors" / f"{cell.name}.npz"
+        stream = read_stream(folder / "streams" / f"{cell.name}.npz")
+        if saved.is_file():
+            yield SavedCell(cell, stream, saved, kept.recordings(cell.content))
+        else:
+            yield SavedCell(cell, stream, None, None)
 
 
 def title_and_primary(folders: Sequence[Path]) -> tuple[str | None, str]:

@@ -42,7 +42,7 @@ from sightline.data.recording import Recording
 from sightline.data.stream import ResidualStream
 from sightline.detectors import detector_type
 from sightline.detectors.base import LearnedDetector
-from sightline.energy.joined_parts import joined_parts
+from sightline.energy.energy import joined_parts
 from sightline.errors import SightlineError, StreamError
 from sightline.evaluation.pipeline import evaluate
 from sightline.evaluation.result import plain

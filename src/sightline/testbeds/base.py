@@ -233,6 +233,10 @@ class ParsedPart:
     parsed: csv_reader.ParsedFile
 
 
+# Files of one release, in the order of `Reader.needed`.
+Parts = Sequence[ParsedPart]
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Assembled:
     """The two recordings made of parsed parts.
@@ -282,9 +286,7 @@ class Reader(Protocol):
         """Return the label source that is used when the caller names none."""
         return LabelSource.BUILT_IN
 
-    def assemble(
-        self, release: str, parts: Sequence[ParsedPart], *, labels: LabelSource
-    ) -> Assembled:
+    def assemble(self, release: str, parts: Parts, *, labels: LabelSource) -> Assembled:
         """Return the recordings, labelled by one label source."""
 
 
@@ -336,7 +338,7 @@ def tags_of(testbed: str, release: str = "") -> tuple[Tag, ...]:
 
 
 def recording_of(
-    parts: Sequence[ParsedPart],
+    parts: Parts,
     tags: tuple[Tag, ...],
     step_s: float,
     *,
@@ -386,8 +388,8 @@ def recording_of(
 
 
 def assembled(
-    train: Sequence[ParsedPart],
-    test: Sequence[ParsedPart],
+    train: Parts,
+    test: Parts,
     tags: tuple[Tag, ...],
     step_s: float,
     *,

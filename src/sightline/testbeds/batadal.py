@@ -15,8 +15,6 @@ The header's names may have blanks before them. Tags: L level of a tank (m), F f
 for where the facts come from.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from sightline.data.arrays import IGNORED
@@ -99,11 +97,7 @@ class Batadal(base.Reader):
         )
 
     def assemble(
-        self,
-        release: str,
-        parts: Sequence[base.ParsedPart],
-        *,
-        labels: base.LabelSource,
+        self, release: str, parts: base.Parts, *, labels: base.LabelSource
     ) -> base.Assembled:
         """Return dataset03 as train, the other two as test with a break between.
 

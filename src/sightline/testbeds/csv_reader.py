@@ -89,12 +89,6 @@ class SourceFile:
         """The SHA-256 of the file's bytes, in hexadecimal digits."""
         return sha256_of(self.path)
 
-    @property
-    def likely_rows(self) -> int:
-        """An upper estimate of the number of rows, by the length of the first few."""
-        length = max(len(self.lines[-1]), 1)
-        return int(1.2 * self.path.stat().st_size / length) + 1000
-
     @cached_property
     def lines(self) -> tuple[str, ...]:
         """The first lines, without line ends and byte order mark."""
@@ -308,7 +302,10 @@ def read_cells(
             batches = scanned.select([*numbers, *texts]).collect_batches(
                 chunk_size=_BATCH_ROWS
             )
-            return _gathered(batches, numbers, texts, likely=file.likely_rows)
+            # Somewhat more than its length and that of a line suggest.
+            length = max(len(file.lines[-1]), 1)
+            likely = int(1.2 * file.path.stat().st_size / length) + 1000
+            return _gathered(batches, numbers, texts, likely=likely)
         except pl.exceptions.ComputeError:
             # Blanks around numbers, decimal commas in quotes, or no number at all.
             schema = dict.fromkeys(columns, pl.String)

@@ -17,7 +17,6 @@ See docs/testbeds.md for where the facts come from.
 """
 
 import re
-from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
@@ -121,11 +120,7 @@ class Hai(base.Reader):
         )
 
     def assemble(
-        self,
-        release: str,
-        parts: Sequence[base.ParsedPart],
-        *,
-        labels: base.LabelSource,
+        self, release: str, parts: base.Parts, *, labels: base.LabelSource
     ) -> base.Assembled:
         """Return train and test; each file is a run of its own.
 
@@ -198,8 +193,8 @@ def _part(
 
 def _labelled(
     release: str,
-    tests: Sequence[base.ParsedPart],
-    label_files: Sequence[base.ParsedPart],
+    tests: base.Parts,
+    label_files: base.Parts,
     source: base.LabelSource,
 ) -> tuple[tuple[Attack, ...], Labels]:
     """Return attacks and labels by the label column or by the attack list.

@@ -12,7 +12,6 @@ See docs/testbeds.md for where the facts come from.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -89,11 +88,7 @@ class Skab(base.Reader):
         )
 
     def assemble(
-        self,
-        release: str,
-        parts: Sequence[base.ParsedPart],
-        *,
-        labels: base.LabelSource,
+        self, release: str, parts: base.Parts, *, labels: base.LabelSource
     ) -> base.Assembled:
         """Return the anomaly-free run as train, all others in one test.
 

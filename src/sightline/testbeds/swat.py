@@ -16,7 +16,6 @@ Actuators have the codes 1 (off or closed), 2 (on or open) and 0 (moving). See
 docs/testbeds.md for where the facts come from.
 """
 
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -159,11 +158,7 @@ class Swat(base.Reader):
         )
 
     def assemble(
-        self,
-        release: str,
-        parts: Sequence[base.ParsedPart],
-        *,
-        labels: base.LabelSource,
+        self, release: str, parts: base.Parts, *, labels: base.LabelSource
     ) -> base.Assembled:
         """Return train (Normal) and test (Attack), labelled by one source.
 

@@ -18,7 +18,6 @@ Tags that never vary in normal operation are kept, because some of them are atta
 See docs/testbeds.md for where the facts come from.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -151,11 +150,7 @@ class Wadi(base.Reader):
         return base.LabelSource.LIST if release == "A1" else base.LabelSource.BUILT_IN
 
     def assemble(
-        self,
-        release: str,
-        parts: Sequence[base.ParsedPart],
-        *,
-        labels: base.LabelSource,
+        self, release: str, parts: base.Parts, *, labels: base.LabelSource
     ) -> base.Assembled:
         """Return train (14 days) and test (2 days); missing cells are held.
 

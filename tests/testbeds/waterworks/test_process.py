@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from water_accounts import water_of
 
 from sightline.progress import Step, StepKind
 from sightline.testbeds.waterworks import (
     Drift,
     Scenario,
-    Simulation,
     conditions_of,
     simulate,
 )
@@ -31,17 +31,13 @@ def channel(values, tag):
     return values[:, COLUMN[tag]].astype(np.float64)
 
 
-def accounts(simulation: Simulation):
-    return simulation.train_water, simulation.test_water
-
-
 @pytest.mark.parametrize("made", ["quick", "peaceful"])
 def test_no_water_is_made_or_lost(made, request):
-    for water in accounts(request.getfixturevalue(made)):
-        assert abs(water.error_m3) < 1e-6 * water.raw_m3
-        for tank in water.tanks:
-            assert tank.inflow_m3 > 0
-            assert abs(tank.error_m3) < 1e-6 * tank.inflow_m3
+    water = water_of(request.getfixturevalue(made))
+    assert abs(water.error) < 1e-6 * water.raw
+    for tank in water.tanks:
+        assert tank.inflow > 0
+        assert abs(tank.error) < 1e-6 * tank.inflow
 
 
 @pytest.mark.parametrize(
@@ -61,10 +57,9 @@ def test_levels_are_what_the_recorded_flows_add_up_to(
 
 
 def test_what_leaves_one_tank_enters_the_next(quick):
-    for water in accounts(quick):
-        t101, t301, t401, *_ = water.tanks
-        assert t301.inflow_m3 == pytest.approx(t101.outflow_m3, rel=1e-12)
-        assert t401.inflow_m3 <= t301.outflow_m3
+    t101, t301, t401, *_ = water_of(quick).tanks
+    assert t301.inflow == pytest.approx(t101.outflow, rel=1e-12)
+    assert t401.inflow <= t301.outflow
 
 
 @pytest.mark.parametrize("made", ["quick", "peaceful"])
@@ -87,10 +82,10 @@ def test_a_valve_passes_through_moving_and_takes_its_time(peaceful):
 
 @pytest.mark.parametrize("seed", [1, 2, 5])
 def test_the_controlled_plant_neither_overflows_nor_runs_dry(seed):
-    made = simulate(days_train=1, days_test=0.01, seed=seed, scenario=Scenario())
-    for tank in made.train_water.tanks:
-        assert 0.0 < tank.lowest_mm <= tank.highest_mm < HEIGHT_MM, tank
-        assert tank.overflow_m3 == tank.unmet_m3 == 0.0
+    made = simulate(days_train=0.01, days_test=1, seed=seed, scenario=Scenario())
+    for tank in water_of(made).tanks:
+        assert 0.0 < tank.lowest <= tank.highest < HEIGHT_MM, tank
+        assert tank.overflow == tank.unmet == 0.0
 
 
 @pytest.mark.slow
@@ -104,9 +99,9 @@ def test_a_week_of_the_controlled_plant_is_safe_whatever_the_drift(seed, strengt
         drift=Drift.of(strength),
         scenario=Scenario(),
     )
-    for tank in made.test_water.tanks:
-        assert 0.0 < tank.lowest_mm <= tank.highest_mm < HEIGHT_MM, tank
-        assert tank.overflow_m3 == tank.unmet_m3 == 0.0
+    for tank in water_of(made).tanks:
+        assert 0.0 < tank.lowest <= tank.highest < HEIGHT_MM, tank
+        assert tank.overflow == tank.unmet == 0.0
 
 
 def test_levels_swing_between_their_set_points(peaceful):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from water_accounts import water_of
 
 from sightline.errors import FileError, StreamError
 from sightline.testbeds.twin.scenario import ActionKind
@@ -131,10 +132,11 @@ def test_whatever_is_done_the_plant_obeys_its_laws(scenario):
     assert np.isfinite(made.test.values).all()
     for tag in ACTUATORS:
         assert set(made.test.values[:, COLUMN[tag]]) <= {0.0, 1.0, 2.0}
-    assert abs(made.test_water.error_m3) < 1e-9
-    for tank in made.test_water.tanks:
-        assert abs(tank.error_m3) < 1e-9
-        assert 0.0 <= tank.lowest_mm <= tank.highest_mm <= HEIGHT_MM + 1e-9
+    water = water_of(made)
+    assert abs(water.error) < 1e-9
+    for tank in water.tanks:
+        assert abs(tank.error) < 1e-9
+        assert 0.0 <= tank.lowest <= tank.highest <= HEIGHT_MM + 1e-9
     # What an attacker forges is all that recorded and true values differ in.
     forged = {tag for attack in made.scenario.attacks for tag in attack.forged_tags}
     differs = (made.true_values != made.test.values).any(axis=0)

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from water_accounts import water_of
 
 from sightline.errors import StreamError
 from sightline.testbeds.twin import simulation as shared
@@ -152,20 +153,21 @@ def held(**states):
 def test_an_overflow_is_counted_and_the_account_still_holds():
     forged = Action(tag="LIT101", kind="constant", value=450.0)
     made = attacked(forged, *held(MV101=2, P101=1, P102=1), duration=2400)
-    tank = made.test_water.tanks[0]
-    assert tank.highest_mm == pytest.approx(1300.0)
-    assert tank.overflow_m3 > 0.01
-    assert abs(tank.error_m3) < 1e-9
-    assert abs(made.test_water.error_m3) < 1e-9
+    water = water_of(made)
+    tank = water.tanks[0]
+    assert tank.highest == pytest.approx(1300.0)
+    assert tank.overflow > 0.01
+    assert abs(tank.error) < 1e-9
+    assert abs(water.error) < 1e-9
 
 
 def test_a_dry_tank_gives_no_water_and_the_account_still_holds():
     forged = Action(tag="LIT101", kind="constant", value=700.0)
     made = attacked(forged, *held(MV101=1, MV201=2, P101=2), duration=2400)
-    tank = made.test_water.tanks[0]
-    assert tank.lowest_mm == pytest.approx(0.0, abs=1e-6)
-    assert tank.unmet_m3 > 0.01
-    assert abs(tank.error_m3) < 1e-9
+    tank = water_of(made).tanks[0]
+    assert tank.lowest == pytest.approx(0.0, abs=1e-6)
+    assert tank.unmet > 0.01
+    assert abs(tank.error) < 1e-9
     assert recorded(made, "FIT201", START + 2300, START + 2400).mean() < 0.02
 
 

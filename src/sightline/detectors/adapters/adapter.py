@@ -493,9 +493,13 @@ def from_arrays(
     def recording(
         which: str, values: npt.ArrayLike, time: Any, breaks: Any, **more: Any
     ) -> Recording:
+        rows = check_residuals(values, f"{which}_observed")
+        names = channels
+        if names is None:
+            names = [f"channel_{k}" for k in range(rows.shape[1])]
         return Recording(
-            values=check_residuals(values, f"{which}_observed"),
-            tags=_tags(values, channels),
+            values=rows,
+            tags=tuple(Tag(name=str(name)) for name in names),
             time=time,
             breaks=breaks,
             step_s=step_s,
@@ -525,14 +529,6 @@ def from_arrays(
         train, expected[0], test, expected[1], name=name, split=split
     )
     return detector, train, test
-
-
-def _tags(values: npt.ArrayLike, channels: Sequence[str] | None) -> tuple[Tag, ...]:
-    """Return a tag for each channel; they are numbered if they have no names."""
-    if channels is None:
-        columns = np.shape(values)[1:2] or (0,)
-        channels = [f"channel_{k}" for k in range(columns[0])]
-    return tuple(Tag(name=str(name)) for name in channels)
 
 
 def _split(held_out: npt.ArrayLike | None, n_steps: int) -> Split | None:

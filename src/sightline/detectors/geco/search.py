@@ -228,12 +228,6 @@ class InnerProducts:
                 np.ascontiguousarray(scaled, dtype),
             )
 
-    def prepared_in_memory(self) -> list[PreparedRows] | None:
-        """Return all of `prepared_rows` at once; None if they take too much memory."""
-        width = 2 * len(self.targets) + len(self.factors) + 1
-        n_bytes = len(self.transitions) * width * np.dtype(self.precision).itemsize
-        return list(self.prepared_rows()) if n_bytes <= _MOST_BYTES else None
-
 
 # --------------------------------------------------- products of two and three channels
 
@@ -373,7 +367,9 @@ class FormulaRanking:
         if state.blocks_done == len(blocks) or not len(self.targets):
             return
         progress(Step(StepKind.SEARCHING, state.blocks_done, len(blocks), "formulas"))
-        in_memory = self.inner.prepared_in_memory()
+        width = 2 * len(self.targets) + len(self.inner.factors) + 1
+        n_bytes = width * len(self.transitions) * np.dtype(self.precision).itemsize
+        in_memory = list(self.inner.prepared_rows()) if n_bytes <= _MOST_BYTES else None
         for number in range(state.blocks_done, len(blocks)):
             prepared_rows = in_memory or self.inner.prepared_rows()
             self._judge_products(blocks[number], prepared_rows, state)
@@ -482,11 +478,6 @@ class FormulaRanking:
         """Return the factor from an estimate to a mean square in the target's unit."""
         return float(self.inner.reach[1, target] ** 2 / len(self.transitions))
 
-    def movement(self, target: int) -> float:
-        """Return the sum of squares of a target's changes, in units of estimates."""
-        place = len(self.targets) + self._place[target]
-        return float(self.inner.gram[:, place, place].sum())
-
 
 # ---------------------------------------------------------------------------- search
 
@@ -560,7 +551,10 @@ def _fits_of_the_best(
     change = columns.after - columns.before
     if not change[: ranking.transitions.n_fitted].any():
         return []
-    unit, movement = ranking.unit(target), ranking.movement(target)
+    unit, place = ranking.unit(target), int(np.searchsorted(ranking.targets, target))
+    # The sum of squares of its changes, in units of estimates.
+    own = len(ranking.targets) + place
+    movement = float(ranking.inner.gram[:, own, own].sum())
     share = _WRONG[ranking.precision]
     # The formula without inputs is always tried: ties are decided by order.
     fits = [fit_exactly(columns, SUM, ())]

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats, Ints, Labels, check_labels
-from sightline.data.clocks import TimeOrder, in_time_order
 from sightline.data.recording import expanded_rows, step_from
 from sightline.data.segments import GAP_FACTOR, breaks_from_time
 from sightline.data.validity import (
@@ -30,7 +29,7 @@ from sightline.data.validity import (
     is_usable,
     spans,
 )
-from sightline.data.zones import stamp
+from sightline.data.zones import TimeOrder, in_time_order, stamp
 from sightline.errors import FileError, naming
 from sightline.tables.cells import (
     EMPTY,

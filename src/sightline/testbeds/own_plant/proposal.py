@@ -183,8 +183,9 @@ def propose(
     kept = [tag for tag in whole.tags if tag.name not in left_out]
     step, usual = _step(whole, kept, step_s)
     train, test = _parts(whole, is_train, begin_s)
+    sources = tuple(export.path.name for export in exports)
     return Proposal(
-        sources=tuple(export.path.name for export in exports),
+        sources=sources,
         train=train,
         test=test,
         tags=whole.tags,
@@ -195,7 +196,7 @@ def propose(
         time_format=time_format,
         date_order=whole.date_order,
         is_utc=whole.is_utc,
-        understood=_understood(whole, timezone, usual, why, left_out),
+        understood=_understood(whole, sources, timezone, usual, why, left_out),
         notices=whole.notices,
         checks=_checks(
             whole, timezone, left_out, begin_s, has_list=first_s is not None
@@ -340,6 +341,7 @@ def _last_known(frame: Any, is_long: bool) -> Any:
 
 def _understood(
     whole: Export,
+    sources: Sequence[str],
     timezone: str | None,
     step_s: float,
     why: str,
@@ -348,16 +350,18 @@ def _understood(
     """Return what was understood of the exports, by subject."""
     zone = (timezone or "UTC") if whole.is_utc else None
     n_tags = len(whole.tags)
-    kept = f"{n_tags - len(left_out)} of {plural(n_tags, 'tag')} kept"
-    if whole.outages:
-        lengths = [duration(end - start) for start, end in whole.outages]
-        kept += (
-            f"; {plural(len(lengths), 'outage')}, {names(lengths, _MOST_OUTAGES)}: "
-            "time that is not watched"
-        )
-    first, last = (
-        stamp(float(t), zone) for t in (whole.seconds.min(), whole.seconds.max())
+    begin, end = float(whole.seconds.min()), float(whole.seconds.max())
+    lengths = [stop - start for start, stop in whole.outages]
+    hours = (end - begin) / 3600
+    kept = (
+        f"Understood: {n_tags - len(left_out)} of {plural(n_tags, 'tag')}, "
+        f"{hours - sum(lengths) / 3600:,.1f} of {hours:,.1f} hours, from "
+        f"{plural(len(sources), 'file')} ({names(sources, 2)})."
     )
+    if lengths:
+        outages = names([duration(length) for length in lengths], _MOST_OUTAGES)
+        kept += f" {plural(len(lengths), 'outage')}, not watched: {outages}."
+    first, last = (stamp(t, zone) for t in (begin, end))
     form = "wide: one column for each tag"
     if whole.is_long:
         form = "long: one row for each reading"
@@ -468,9 +472,9 @@ def _toml(proposal: Proposal, remedies: Sequence[str]) -> str:
     understood = proposal.understood
     lines = [
         *_comment(
-            f"What `sightline start` understood of {names(proposal.sources)}. Change "
-            "what is wrong, then run `sightline inspect` on this folder. Every line is "
-            "optional; a line that begins with # is not read."
+            f"What `sightline start` understood of {names(proposal.sources, 4)}. "
+            "Change what is wrong, then run `sightline inspect` on this folder. Every "
+            "line is optional; a line that begins with # is not read."
         ),
         "",
         *_comment(f"Form: {understood['form']}."),

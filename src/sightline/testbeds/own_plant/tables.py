@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from sightline.data.arrays import Bools, Floats
-from sightline.data.clocks import is_ahead
-from sightline.data.zones import stamp
+from sightline.data.zones import is_ahead, stamp
 from sightline.errors import FileError
 from sightline.files import reading
 from sightline.tables.cells import (

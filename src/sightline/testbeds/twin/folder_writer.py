@@ -121,7 +121,7 @@ def write_simulation(
                 is_forged = int(tag in effect.forged_tags)
                 rows.append([effect.id, tag, is_forged, *sizes.values()])
         _write_table(folder / "truth.csv", rows)
-        # Arguments, attacks and water accounts.
+        # Arguments and attacks.
         facts: dict[str, object] = {
             "testbed": simulation.name,
             "seed": simulation.seed,
@@ -135,9 +135,6 @@ def write_simulation(
                 for attack in simulation.truth
             ],
         }
-        if simulation.test_water is not None:
-            accounts = {"train": simulation.train_water, "test": simulation.test_water}
-            facts["water"] = _short({part: asdict(a) for part, a in accounts.items()})
         text = json.dumps(facts, indent=1, allow_nan=False)
         (folder / TRUTH).write_text(text + "\n", encoding="utf-8")
         planned = scenario_to_csv(simulation.scenario)

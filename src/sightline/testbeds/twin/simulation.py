@@ -486,14 +486,6 @@ class TwinPlant(ABC):
             )
         )
 
-    def open_account(self) -> None:
-        """Start a new water account, if the plant keeps one."""
-        return
-
-    def close_account(self) -> Any:
-        """Return the water account since `open_account`; None if there is none."""
-        return None
-
 
 P = TypeVar("P", bound=TwinPlant)
 
@@ -567,8 +559,6 @@ class Simulation:
         Seed of all random numbers.
     scenario : Scenario
         The attacks.
-    train_water, test_water : dataclass, optional
-        The water accounts of both, if the plant keeps them.
     """
 
     facts: PlantFacts
@@ -578,9 +568,8 @@ class Simulation:
     truth: tuple[AttackTruth, ...]
     seed: int
     scenario: Scenario
-    train_water: Any
-    test_water: Any
     _before_test: TwinPlant
+    _after_test: TwinPlant
 
     @property
     def name(self) -> str:
@@ -700,11 +689,8 @@ def simulate_plant(
         np.empty((n, len(by.tags)), np.float32) for n in (n_train, n_test, n_test)
     )
     plant = warmed_up(int(seed))
-    plant.open_account()
     plant.run(train, report=_reporter(progress, "train", n_train))
-    train_water = plant.close_account()
     plant = between(plant)
-    plant.open_account()
     before_test = plant.copy()
     report = _reporter(progress, "test", n_test)
     run = partial(plant.run, recorded, unforged=unforged, report=report)
@@ -747,9 +733,8 @@ def simulate_plant(
         truth=truth,
         seed=int(seed),
         scenario=scenario,
-        train_water=train_water,
-        test_water=plant.close_account(),
         _before_test=before_test,
+        _after_test=plant,
         **options,
     )
 

@@ -4,7 +4,7 @@
 describes the process, the attacks and the truth.
 
 ================  ===================================================================
-`plant`           tags, tanks, set-points, instruments, the state, water accounts
+`plant`           tags, tanks, set-points, instruments, the state
 `physics`         water, pressure and chemistry of one second
 `process`         the PLCs, one second of everything, and runs of many
 ================  ===================================================================
@@ -56,8 +56,6 @@ from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.plant import (
     SETPOINTS,
     TAGS,
-    TankBalance,
-    WaterBalance,
 )
 from sightline.text import did_you_mean
 
@@ -71,8 +69,6 @@ __all__ = [
     "PlantDrift",
     "Scenario",
     "Simulation",
-    "TankBalance",
-    "WaterBalance",
     "WaterworksSimulation",
     "default_scenario",
     "quick_scenario",

@@ -1,4 +1,4 @@
-"""The plant's tags, tanks, set-points and instruments, its state, its water accounts.
+"""The plant's tags, tanks, set-points and instruments, its state.
 
 The state is one record. Nothing in this module runs the plant.
 physics.py and process.py import it as ``p`` and compile its constants into their code.
@@ -27,7 +27,6 @@ lowest, highest        extreme levels of each tank, mm
 """
 
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -88,7 +87,6 @@ PUMP_COLUMNS = np.array([COLUMN[name] for name in ACTUATORS if name not in VALVE
 # Tanks. P6 has no level tag, as in SWaT: only its effects are recorded.
 T101, T301, T401, T601, T602 = np.arange(5)
 N_TANKS = 5
-TANK_NAMES = ("T101", "T301", "T401", "T601", "T602")
 AREA_M2 = np.array([1.5, 1.5, 1.5, 2.0, 0.6])
 HEIGHT_MM = 1300.0
 
@@ -296,90 +294,5 @@ def first_state(seed: int, clock: int) -> State:
     state["filtered_s"] = draws.uniform(0.0, 1800.0)
     for columns in (VALVE_COLUMNS, PUMP_COLUMNS):
         state["drive"][0, columns] = state["command"][0, columns] = OFF
-    start_accounts(state)
-    return state
-
-
-def start_accounts(state: State) -> None:
-    """Reset the water accounts and the extreme levels."""
-    state["account"] = 0.0
-    for counter in ("bought", "delivered", "drained"):
-        state[counter] = 0.0
     state["lowest"] = HEIGHT_MM
-    state["highest"] = 0.0
-
-
-@dataclass(frozen=True)
-class TankBalance:
-    """The water account of one tank, in m3, and its extreme levels in mm.
-
-    Parameters
-    ----------
-    tank : str
-        Its name.
-    first_m3, last_m3 : float
-        Volume at the beginning and at the end.
-    inflow_m3, outflow_m3, overflow_m3 : float
-        What came in, went out, and was lost because the tank was full.
-    unmet_m3 : float
-        What pumps tried to draw from the empty tank.
-    lowest_mm, highest_mm : float
-        Extreme levels.
-    """
-
-    tank: str
-    first_m3: float
-    last_m3: float
-    inflow_m3: float
-    outflow_m3: float
-    overflow_m3: float
-    unmet_m3: float
-    lowest_mm: float
-    highest_mm: float
-
-    @property
-    def error_m3(self) -> float:
-        """What is missing in the account: 0 apart from rounding."""
-        change = self.last_m3 - self.first_m3
-        return self.inflow_m3 - self.outflow_m3 - self.overflow_m3 - change
-
-
-@dataclass(frozen=True)
-class WaterBalance:
-    """The water accounts of all tanks and of the whole plant, in m3.
-
-    Parameters
-    ----------
-    tanks : tuple of TankBalance
-        T101, T301, T401, T601 and T602.
-    raw_m3, delivered_m3, drained_m3 : float
-        Raw water taken in, permeate delivered to consumers, and water to drain.
-    """
-
-    tanks: tuple[TankBalance, ...]
-    raw_m3: float
-    delivered_m3: float
-    drained_m3: float
-
-    @property
-    def error_m3(self) -> float:
-        """What is missing in the account of the plant: 0 apart from rounding."""
-        change = sum(tank.last_m3 - tank.first_m3 for tank in self.tanks)
-        spilt = sum(tank.overflow_m3 for tank in self.tanks)
-        return self.raw_m3 - self.delivered_m3 - self.drained_m3 - spilt - change
-
-
-def balance_of(state: State, opened: Floats) -> WaterBalance:
-    """Return the accounts of a state; `opened` are the volumes at their start."""
-    record = state[0]
-    tanks = tuple(
-        # First and last volume, the four entries of the account, extreme levels.
-        TankBalance(
-            name,
-            *map(float, (opened[k], record["volume"][k], *record["account"][k])),
-            *map(float, (record["lowest"][k], record["highest"][k])),
-        )
-        for k, name in enumerate(TANK_NAMES)
-    )
-    water = (float(record[key]) for key in ("bought", "delivered", "drained"))
-    return WaterBalance(tanks, *water)
+    return state

@@ -24,7 +24,6 @@ from sightline.testbeds.twin.scenario import Rows
 from sightline.testbeds.twin.simulation import Filling, NoiseSource, TwinPlant
 from sightline.testbeds.waterworks import plant as p
 from sightline.testbeds.waterworks.physics import move, uf_resistance
-from sightline.testbeds.waterworks.plant import WaterBalance, balance_of
 
 # A valve takes 8 s from end to end: in eighths, so that it arrives exactly.
 TRAVEL = 0.125
@@ -448,10 +447,9 @@ class WaterworksPlant(TwinPlant):
 
     def __init__(self, seed: int, state: p.State, conditions: p.Conditions) -> None:
         self._seed = seed
-        self._state = state
+        self.state = state
         self._conditions = conditions
         self._noise = NoiseSource(seed, N_DRAWS)
-        self._opened = state["volume"][0].copy()
 
     @classmethod
     def warmed_up(cls, seed: int, conditions: p.Conditions) -> "WaterworksPlant":
@@ -462,9 +460,7 @@ class WaterworksPlant(TwinPlant):
 
     def copy(self, conditions: p.Conditions | None = None) -> Self:
         """Return a plant in the same state that will see the same random numbers."""
-        return type(self)(
-            self._seed, self._state.copy(), conditions or self._conditions
-        )
+        return type(self)(self._seed, self.state.copy(), conditions or self._conditions)
 
     def fill(self, to_fill: Filling) -> None:
         """Run the plant over some rows."""
@@ -478,9 +474,9 @@ class WaterworksPlant(TwinPlant):
         row = rows.start
         while row < rows.stop:
             steps = min(rows.stop - row, self.chunk_steps)
-            draws = self._noise.upto(int(self._state["clock"][0]), steps)
+            draws = self._noise.upto(int(self.state["clock"][0]), steps)
             advance(
-                self._state,
+                self.state,
                 self._conditions,
                 draws,
                 np.array(actions, np.float64).reshape(-1, 4),
@@ -491,12 +487,3 @@ class WaterworksPlant(TwinPlant):
             )
             row += len(draws)
             to_fill.report(row)
-
-    def open_account(self) -> None:
-        """Start a new water account."""
-        p.start_accounts(self._state)
-        self._opened = self._state["volume"][0].copy()
-
-    def close_account(self) -> WaterBalance:
-        """Return the water account since `open_account`."""
-        return balance_of(self._state, self._opened)

@@ -1,0 +1,1 @@
+"""Sets what ranked attacks better on plants beside the detector at hand."""
