@@ -73,20 +73,11 @@ check-versions: .venv/ready  ## the lowest and the newest versions, on each Pyth
 	$(BIN)/python tests/check_versions.py
 
 bench: .venv/ready  ## speed and memory, against what one would otherwise run
-	$(BIN)/python bench/core.py
-	$(BIN)/python bench/full.py
 	$(BIN)/python bench/speed.py
-	$(BIN)/python bench/scaling.py
-	$(BIN)/python bench/growth.py
 	$(BIN)/python bench/cluster.py
 	$(BIN)/python bench/study.py
-	$(BIN)/python bench/memory.py
-	$(BIN)/python bench/inspect_plant.py
-	$(BIN)/python bench/import_time.py
-	$(BIN)/python bench/diagnosis.py
 	$(BIN)/python bench/alarm_rules_speed.py
 	$(BIN)/python bench/alarm_metrics.py
-	$(BIN)/python bench/testbeds.py
 	$(BIN)/python bench/waterworks.py
 	$(BIN)/python bench/detectors.py
 	$(BIN)/python bench/nsibf.py

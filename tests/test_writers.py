@@ -114,6 +114,7 @@ WRITERS = {
         again="",
         shares=True,
     ),
+    "improve": Writer("improve pca_stream.npz --budget 24/day,9% --out out"),
     "episodes": Writer(
         "episodes pca_stream.npz --budget 24/day,9% --out out/review.csv",
         again="",

@@ -236,6 +236,8 @@ def test_another_plant_or_detector_is_refused(plant, given):
     other = plant[0], replace(plant[1], values=plant[1].values + 1.0)
     with pytest.raises(StreamError, match="does not begin with the residuals"):
         sightline.improve(stream, other, detector=detector, budget="12/day,2%")
+    with pytest.raises(StreamError, match="must be a share"):
+        sightline.improve(stream, plant, detector=detector, first=0)
     with pytest.raises(StreamError, match="train and of test"):
         sightline.improve(stream, plant[0], budget="12/day,2%")
 
@@ -254,6 +256,12 @@ def test_what_is_written_reads_back(found, given, tmp_path):
     assert again.channels == found.stream.channels
     rule = read_rule(out / "pair" / "rule.json")
     assert rule.origin.saved_detector.path == "detector.npz"
+    # Again, without telemetry: files of the user stay, rules of the first run go.
+    (out / "notes.txt").write_text("mine")
+    write_improvement(replace(found, rule=None, pair=None), out)
+    assert (out / "notes.txt").is_file()
+    assert not list(out.rglob("rule.json"))
+    assert not list(out.rglob("*.npz"))
     (out / "improvement.json").write_text('{"schema": 1}')
     with pytest.raises(FileError, match="holds no improvement"):
         read_improvement(out)

@@ -16,11 +16,12 @@ from strategies import (
 )
 
 from sightline import ResidualStream, evaluate, fit_reference
-from sightline._kernels.windows import plain_energies_of_window
 from sightline.data.row_tables import gather_rows
 from sightline.data.segments import Segment, segments_of
+from sightline.metrics import windows
 from sightline.metrics.windows import (
     divergence_parts,
+    energies_of_windows,
     matched_starts,
     plain_kl,
     plan_windows,
@@ -197,6 +198,24 @@ def test_windows_of_about_as_many_rows_as_channels(p, offset):
     assert_as_defined(energies, whitened)
     plain = plain_kl(energies.means[0], energies.seconds[0], length)
     assert (plain is None) is (length <= p)
+
+
+@pytest.mark.parametrize("length", [1, 5, 6])
+def test_windows_of_far_fewer_rows_than_channels(length, monkeypatch):
+    """By their own rows, or by moments where a run of rows ends within them."""
+    p, block = 4 * 6, 64
+    monkeypatch.setattr(windows, "RUN_ROWS", block)
+    labels = np.repeat([0, 1, 0, 1, 0], [62, length, 300, length, 70]).astype(np.int8)
+    whitened = np.random.default_rng(length).normal(size=(len(labels), p))
+    whitened[200] *= 1e9
+    pieces = range(block, len(whitened), block)
+    energies = window_energies(whitened, labels, cuts=pieces)
+    assert_as_defined(energies, whitened)
+    monkeypatch.setattr(windows, "SHORT", p + 1)
+    by_moments = window_energies(whitened, labels, cuts=pieces)
+    for name in ("d_full", "d_ms", "means", "seconds"):
+        one, other = getattr(energies, name), getattr(by_moments, name)
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_divergences_are_those_of_scipys_normal_distributions():
@@ -710,8 +729,10 @@ def test_a_window_with_a_frozen_channel_has_no_plain_divergence(p, unit):
         mean = rows.mean(axis=0)
         second = (rows - mean).T @ (rows - mean)
         assert plain_kl(mean, second, len(rows)) is None, seed
-        work = np.empty((p, p))
-        d_full, d_ms = plain_energies_of_window(len(rows), mean, second, work)
+        lengths = np.array([len(rows)])
+        d_full, d_ms = energies_of_windows(
+            lengths, mean[None], second[None], is_plain=True
+        )
         assert d_full == d_ms
 
 

@@ -43,7 +43,7 @@ from sightline.report.charts import (
     windows_figure,
 )
 from sightline.report.entries import Entry, entries_of
-from sightline.report.overview import first_check, headline, ties
+from sightline.report.overview import first_check, ties
 from sightline.report.page import render
 from sightline.show.comparison import paper_table
 from sightline.show.evaluations import on_rows
@@ -134,33 +134,6 @@ def test_names_that_look_like_parts_of_others_make_no_link_twice(results):
     keys = [key for entry in entries_of(named) for key in entry.attack_keys]
     assert len(keys) == 4
     assert len(set(keys)) == 4
-
-
-def test_the_headline_names_the_rule_and_boasts_only_where_it_is_true(entries):
-    entry = entry_of(entries, QUOTED)
-    best = finding(entry, "a", own=3, p99=1)
-
-    def title(*others):
-        return headline([best, *others])
-
-    start = "a catches 3 of 6 attacks on works by its own rule"
-    assert title() == start
-    assert title(finding(entry, "b", p99=2)) == f"{start}, the most of all"
-    assert title(finding(entry, "b", own=0, p99=3)) == f"{start}, as many as b"
-    assert title(finding(entry, "b", own=0, p99=4)) == start
-    same = [finding(entry, name, p99=3) for name in "bcdef"]
-    assert title(*same[:2]).endswith(", as many as b and c")
-    assert title(*same).endswith(", as many as b, c, d and 2 more")
-    none = [finding(entry, name, own=0, p99=0) for name in "ab"]
-    assert headline(none).startswith("No detector catches an attack on works; a comes")
-    some = [none[0], finding(entry, "b", own=0, p99=1)]
-    assert headline(some).startswith("a catches 0 of 6")
-    seeds = replace(best, results=best.results * 3, testbed="unknown")
-    title_of_seeds = headline([seeds])
-    assert (
-        title_of_seeds
-        == "a catches 3 of 6 attacks by its own rule in the first of 3 seeds"
-    )
 
 
 def test_a_rule_that_never_stops_is_not_reported_as_silent(entries):

@@ -21,11 +21,8 @@ from sightline.report.entries import entries_of
 from sightline.report.overview import (
     EARLIER,
     first_check,
-    headline,
-    headline_chance,
 )
 from sightline.report.redaction import redacted
-from sightline.rules.choose import load_words
 from sightline.show.evaluations import OWN, P99, RULE_WORDS, on_rows, rules_of
 from sightline.storage import Result
 from sightline.text import mean_count, p_value
@@ -70,35 +67,30 @@ def test_every_count_of_attacks_caught_has_its_chance_beside_it(entries):
                 if one["rule"].text.startswith(RULE_WORDS[rule])
             ]
             assert cell.values == (attacks.caught, attacks.n_attacks)
-            chance = f"{mean_count(attacks.caught_by_chance)} by chance, "
-            assert cell.text.endswith(f"{chance}{p_value(attacks.p_value)}")
-        assert in_use(entry)[0]["alarms"].text.endswith("% of time")
+            (chance,) = [
+                one["by_chance"]
+                for one in in_use(entry)
+                if one["rule"].text.startswith(RULE_WORDS[rule])
+            ]
+            assert chance.text == mean_count(attacks.caught_by_chance)
+            assert chance.notes == (p_value(attacks.p_value),)
 
 
 def test_the_page_prints_no_count_of_attacks_caught_alone(results, tmp_path):
-    text = unbroken(page_of(results, tmp_path))
-    glance_text = text.partition("Verdicts, and what to check first")[2]
-    cells = re.findall(r"\d of 6 (.*?) 95% interval", glance_text)
+    page_of(results, tmp_path)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    tables = " ".join(
+        re.findall(r'<table class="plain stack glance".*?</table>', page, re.S)
+    )
+    cells = re.findall(
+        r'data-label="Caught"(.*?)data-label="False alarms"', tables, re.S
+    )
     assert len(cells) >= 5
-    assert all("by chance" in cell for cell in cells)
+    assert all('data-label="By chance"' in cell for cell in cells)
 
 
 def judged_texts(entry):
     return {name: text for name, text, _ in attack_details(entry)[0]["judged"]}
-
-
-def test_a_headline_names_chance_and_cost_and_does_not_boast_without_reason(entries):
-    entry = entry_of(entries, PLAIN)
-    present = entry.evaluation.rules.present[0]
-    text = headline_chance(entry)
-    assert text.startswith("On the later rows the p99 rule catches")
-    assert f"{mean_count(present.attacks.caught_by_chance)} by chance" in text
-    assert f"makes {load_words(present.load)} where there is no attack" in text
-    probe = entry.evaluation.probe
-    lucky = replace(probe.attacks, caught_by_chance=3.2, p_value=0.4)
-    head = changed(entry, probe=replace(probe, attacks=lucky), rules=None)
-    assert headline([head]).endswith("no more than by chance")
-    assert "(3.2 by chance, p 0.4)" in headline_chance(head)
 
 
 def test_a_rule_that_never_stops_says_so(entries):

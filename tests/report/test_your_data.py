@@ -41,7 +41,9 @@ def entries():
 
 def section_of(page):
     return page[
-        page.index('<section id="your-data"') : page.index('<section id="energy')
+        page.index('<section id="your-data"') : page.index(
+            '<div class="door" id="explain'
+        )
     ]
 
 

@@ -14,10 +14,6 @@ from sightline._kernels import inner, kernel, part
 from sightline.data.arrays import Floats, Ints
 
 SUB_ROWS = 32
-# When a plain covariance counts as singular: see `sightline.metrics.windows`.
-SINGULAR_PIVOT = 1e-12
-SINGULAR_ROUNDINGS = 10
-EPS = 2.0**-52
 # Loops are written out: an assignment of a whole array takes numba far longer to
 # compile. No relaxed arithmetic here: the compiler would then order sums in one way in
 # a fresh process and in another when it loads the kernel from its cache, and the last
@@ -270,45 +266,3 @@ def take_block(
             t = end
         reached[job] = t
     return n_ended
-
-
-@kernel
-def plain_energies_of_window(
-    length: int, mean: Floats, second: Floats, work: Floats
-) -> tuple[float, float]:
-    """Return D_FULL by the plain covariance, and D_MS; D_MS twice if it is singular.
-
-    The conditions are those of `sightline.metrics.windows.plain_kl`.
-    """
-    p = len(mean)
-    shift = trace = log_det = 0.0
-    for i in range(p):
-        shift += mean[i] * mean[i]
-        for j in range(p):
-            work[i, j] = second[min(i, j), max(i, j)] / length
-        trace += work[i, i]
-    if not np.isfinite(trace + shift):
-        return np.inf, np.inf
-    d_ms = length * 0.5 * shift
-    if length <= p:
-        return d_ms, d_ms
-    spectrum = np.linalg.eigvalsh(work)
-    rounding = SINGULAR_ROUNDINGS * p * EPS
-    if not spectrum[0] > max(rounding * spectrum[-1], rounding * rounding * shift):
-        return d_ms, d_ms
-    for i in range(p):
-        log_det += np.log(work[i, i])
-    # Cholesky factor of the correlation matrix, in place below the diagonal.
-    scale = np.sqrt(np.diag(work))
-    for i in range(p):
-        for j in range(i + 1):
-            total = work[j, i] / (scale[i] * scale[j]) if j < i else 1.0
-            for k in range(j):
-                total -= work[i, k] * work[j, k]
-            if j < i:
-                work[i, j] = total / work[j, j]
-        if total < SINGULAR_PIVOT:
-            return d_ms, d_ms
-        work[i, i] = np.sqrt(total)
-        log_det += np.log(total)
-    return length * 0.5 * (trace + shift - p - log_det), d_ms

@@ -216,6 +216,7 @@ def improve(
     (['mine with energy', 'mine with largest'], 'z')
     """
     limit = Budget.parse(budget)
+    split_row(stream, first, None)  # refuses a share that is none
     with threads(jobs):
         if recording is None:
             contenders = [_own(stream, limit, first)]

@@ -265,7 +265,7 @@ def commissioning_view(value: Commissioning) -> NotebookView:
             ),
             ("judged on", f"{facts.judged_days:.2g} {facts.later_days}"),
         ],
-        [rules.notebook_table(facts)],
+        [rules.notebook_table(facts), rules.what_if_table(facts)],
         [advice(facts), *facts.notes],
     )
 

@@ -72,19 +72,24 @@ class Run:
         Residuals, or what the plant measured.
     begins : bool
         Whether rows before it are missing: memory and alarms start again.
+    measured : array of shape (n_rows, n_channels), optional
+        Of residuals, what the plant measured.
     """
 
     time: Floats
     rows: Floats
     begins: bool
+    measured: Floats | None = None
 
 
-def runs_of(time: Floats, rows: Floats, begins: Bools) -> list[Run]:
+def runs_of(
+    time: Floats, rows: Floats, begins: Bools, measured: Floats | None = None
+) -> list[Run]:
     """Return rows in pieces, each without a break inside.
 
     Parameters
     ----------
-    time, rows : array
+    time, rows, measured : array
         See `Run`.
     begins : array of bool, shape (n_rows,)
         Rows before which others are missing.
@@ -94,7 +99,12 @@ def runs_of(time: Floats, rows: Floats, begins: Bools) -> list[Run]:
     firsts = np.union1d(np.flatnonzero(begins), _ONE)
     stops = [*firsts[1:].tolist(), len(time)]
     return [
-        Run(time=time[a:b], rows=rows[a:b], begins=bool(begins[a]))
+        Run(
+            time=time[a:b],
+            rows=rows[a:b],
+            begins=bool(begins[a]),
+            measured=None if measured is None else measured[a:b],
+        )
         for a, b in zip(firsts.tolist(), stops, strict=True)
     ]
 
@@ -575,4 +585,11 @@ class LiveDetector:
         time = self.time[first]
         begins = np.diff(number, prepend=self.after - 1) != 1
         self.after = int(number[-1]) + 1
-        return runs_of(time, values, begins)
+        names = [tag.name for tag in recording.tags]
+        measured = None
+        if {*made.channels} <= {*names}:
+            of = [names.index(name) for name in made.channels]
+            measured = np.asarray(
+                recording.values[made.index[is_new]][:, of], np.float64
+            )
+        return runs_of(time, values, begins, measured)

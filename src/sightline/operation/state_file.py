@@ -29,6 +29,10 @@ CREATE TABLE IF NOT EXISTS alarms (
     alarm TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS changes (seq INTEGER PRIMARY KEY, line TEXT NOT NULL)
 """
+# States that were written before there were pictures of alarms have none.
+_MINUTES: Final = """
+CREATE TABLE IF NOT EXISTS minutes (
+    minute INTEGER PRIMARY KEY, time REAL NOT NULL, pair BLOB NOT NULL)"""
 _UNWATCHED: Final = """
 CREATE TABLE IF NOT EXISTS unwatched (
     start REAL PRIMARY KEY, end REAL NOT NULL, reason TEXT NOT NULL)"""
@@ -52,7 +56,7 @@ CREATE TABLE episodes (
 CREATE TABLE stretches (
     start REAL PRIMARY KEY, last REAL NOT NULL, rows INTEGER NOT NULL);
 {_UNWATCHED};{_LIVE}, waiting TEXT NOT NULL);
-{_ALARMS}"""
+{_MINUTES};{_ALARMS}"""
 # What turns a state of an earlier version into one of this.
 _MIGRATION: Final = f"""{_UNWATCHED};
 ALTER TABLE live ADD COLUMN waiting TEXT NOT NULL DEFAULT '[]';
@@ -146,6 +150,10 @@ class StateFile:
         for statement in _MIGRATION.split(";"):
             self._db.execute(statement)
 
+    def with_minutes(self) -> None:
+        """Make the table of minutes, if an earlier version made the file."""
+        self._db.execute(_MINUTES)
+
     # --- Nothing is believed ----------------------------------------------------------
 
     def _check(self, version: int) -> None:
@@ -177,7 +185,9 @@ class StateFile:
             if not is_own_index and _squeezed(sql or "") not in known.get(name, ()):
                 raise ValueError(f"{kind} {name!r} is not as it was made")
         present = {name for kind, name, _ in given if kind == "table"}
-        late = {"unwatched", "alarms", "changes"} if version < _COMPLETE else set()
+        late = {"minutes"}
+        if version < _COMPLETE:
+            late |= {"unwatched", "alarms", "changes"}
         for name in known:
             if name not in present | late:
                 raise ValueError(f"no such table: {name}")
@@ -317,6 +327,7 @@ def _known_tables() -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = {}
     earlier = re.sub(r", waiting TEXT NOT NULL\)", ")", _TABLES)
     earlier = earlier.replace(_UNWATCHED, "").replace(_ALARMS, "")
+    earlier = earlier.replace(_MINUTES, "")
     for statements in (_TABLES, earlier, f"{earlier};{_MIGRATION}"):
         with closing(sqlite3.connect(":memory:")) as made:
             made.executescript(statements)

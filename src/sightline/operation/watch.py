@@ -726,6 +726,7 @@ class _WatchRun:
         n_ended = 0
         for run in runs_of(watched.time, watched.rows, watched.begins):
             for part in [run] if detector is None else detector.take(run):
+                self._put_minutes(part, detector)
                 for day in _by_day(part):
                     n_ended += self._take_day(live, day, happenings)
         is_judged_until = np.inf if detector is None else detector.pending
@@ -753,6 +754,21 @@ class _WatchRun:
             )
         )
         return n_ended
+
+    def _put_minutes(self, part: Run, detector: LiveDetector | None) -> None:
+        """Remember the last row of each minute, for pictures of alarms."""
+        scales = [one.scale for one in self.made.rule.channels]
+        if detector is None:
+            # What residuals are about is not known: they are expected to be 0.
+            factors = np.array([one or 1.0 for one in scales])
+            with np.errstate(over="ignore"):
+                measured = part.rows * factors
+            self.store.put_minutes(part.time, measured, np.zeros_like(part.rows))
+        elif part.measured is not None:
+            factors = np.array([np.nan if one is None else one for one in scales])
+            with np.errstate(over="ignore", invalid="ignore"):
+                expected = part.measured - part.rows * factors
+            self.store.put_minutes(part.time, part.measured, expected)
 
     def _gate(
         self, step_s: float, saved: Mapping[str, npt.NDArray[Any]] | None = None

@@ -40,6 +40,8 @@ from sightline.operation.state_file import StateFile
 from sightline.rules.making import MadeRule
 from sightline.rules.promise import Ledger
 
+# Minutes that are remembered, for pictures of alarms.
+KEPT_MINUTES: Final = 8 * 24 * 60
 # Less than any step between rows, in seconds.
 _LEAST_S: Final = 1e-3
 Arrays = dict[str, npt.NDArray[Any]]
@@ -276,6 +278,23 @@ class Hours:
     sums: Floats
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Minutes:
+    """The last row of each minute, in the plant's units where they are known.
+
+    Parameters
+    ----------
+    time : array of shape (n,)
+        Seconds since 1970, ascending.
+    measured, expected : array of shape (n, p)
+        What the plant measured, and what the detector expected; nan where unknown.
+    """
+
+    time: Floats
+    measured: Floats
+    expected: Floats
+
+
 class WatchState(StateFile):
     """The SQLite file of a watch.
 
@@ -345,6 +364,8 @@ class WatchState(StateFile):
         nothing = np.zeros((3, self.n_channels), "<f8").tobytes()
         for hour, rows in self.read("SELECT hour, rows FROM hours").fetchall():
             self.put("hours", (hour, rows, nothing))
+        self.with_minutes()
+        self.delete("minutes", "1")
 
     # --- Files ------------------------------------------------------------------------
 
@@ -416,6 +437,40 @@ class WatchState(StateFile):
         self.put("hours", (hour, n + len(rows), sums.astype("<f8").tobytes()))
 
     @_decoding
+    def put_minutes(self, time: Floats, measured: Floats, expected: Floats) -> None:
+        """Write the last row of each minute; forget those older than `KEPT_MINUTES`."""
+        if not len(time):
+            return
+        self.with_minutes()
+        minute = np.floor(time / 60).astype(np.int64)
+        last = np.flatnonzero(np.diff(minute, append=minute[-1] + 1))
+        both = np.stack([measured[last], expected[last]], axis=1)
+        bound = np.finfo(np.float32).max
+        both = np.clip(both, -bound, bound).astype("<f4")
+        for row, pair in zip(last.tolist(), both, strict=True):
+            self.put("minutes", (int(minute[row]), float(time[row]), pair.tobytes()))
+        newest = self.read("SELECT max(minute) FROM minutes").fetchone()[0]
+        self.delete("minutes", "minute < ?", (newest - KEPT_MINUTES,))
+
+    @_decoding
+    def minutes(self, begin: float, end: float) -> Minutes:
+        """Return the last row of each minute within some time; none in older states."""
+        has_any = self.read("PRAGMA table_info(minutes)").fetchall()
+        rows = (
+            self.read(
+                "SELECT time, pair FROM minutes WHERE time >= ? AND time <= ? "
+                "ORDER BY minute",
+                (begin, end),
+            ).fetchall()
+            if has_any
+            else []
+        )
+        pairs = np.array([np.frombuffer(pair, "<f4") for _, pair in rows], np.float64)
+        pairs = pairs.reshape(len(rows), 2, -1 if len(rows) else self.n_channels)
+        time = np.array([at for at, _ in rows], np.float64)
+        return Minutes(time=time, measured=pairs[:, 0], expected=pairs[:, 1])
+
+    @_decoding
     def unwatched(self, since: float = -np.inf) -> list[Unwatched]:
         """Return the time that was not watched and ends after a time, in order."""
         rows = self.read(
@@ -455,6 +510,8 @@ class WatchState(StateFile):
         self.delete("hours", "hour >= ?", (time // 3600,))
         for table in ("unwatched", "episodes", "stretches"):
             self.delete(table, "start >= ?", (time,))
+        self.with_minutes()
+        self.delete("minutes", "time >= ?", (time,))
         self.delete("files", "last >= ? OR fate = ?", (time, str(Fate.LATE)))
         self.put_live(WatchMemory())
         self.set_about({"ledger": ""})

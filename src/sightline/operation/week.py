@@ -1,7 +1,7 @@
 """The last seven days of a watch: alarms, promise and drift, and the files of them."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -34,6 +34,7 @@ from sightline.operation.questions import (
     UNANSWERED_S,
     unanswered_words,
 )
+from sightline.operation.tag_hours import TagHours, tag_hours
 from sightline.operation.watch_state import (
     AlarmWindow,
     Fate,
@@ -59,7 +60,7 @@ WEEK_H: Final = 7 * 24
 MOST_DRIFTS: Final = 20
 # Share of time in alarm, in budgets, above which a sentence warns.
 MUCH_TIME: Final = 2.0
-_STYLES: Final = ("page.css", "tables.css", "print.css")
+_STYLES: Final = ("page.css", "tables.css", "pictures.css", "print.css")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +134,8 @@ class Week:
         Alarms of all kinds that were open in these days, in order of their start.
     ledger : Ledger, optional
         The promise in force, and those before.
+    pictures : mapping
+        Leading tags around alarms of the rule, by the alarm's id.
     so_far : AlarmLoad, optional
         What came since it began.
     """
@@ -152,6 +155,7 @@ class Week:
     records: tuple[AlarmRecord, ...] = ()
     ledger: Ledger | None = None
     so_far: AlarmLoad | None = None
+    pictures: Mapping[str, tuple[TagHours, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: WatchState, made: MadeRule, zone: str | None) -> "Week | None":
@@ -176,6 +180,7 @@ class Week:
         begin = 3600.0 * first
         ledger, running = state.ledger(made), (live.alarm, live.stretch)
         alarms, stretches = alarms_since(state, made, begin, running)
+        records = state.alarms(since=begin)
         return cls(
             unwatched=unwatched_time(state, step, begin),
             since=max(begin, float(runs[0, 0])),
@@ -189,7 +194,8 @@ class Week:
             stretches=stretches,
             is_running=live.alarm is not None,
             judged=3600.0 * np.ceil(state.rule_since() / 3600),
-            records=tuple(state.alarms(since=begin)),
+            records=tuple(records),
+            pictures=tag_hours(state, made, list(records), zone),
             ledger=ledger,
             so_far=load_of(state, made, ledger, live.alarm),
         )

@@ -20,14 +20,11 @@ from sightline.evaluation.result import SWITCHES, Evaluation, Protocol
 from sightline.figures import FIGURES, Figure
 from sightline.judgement.judge import METHOD
 from sightline.judgement.verdicts import Verdict
-from sightline.metrics.alarm_load import BY_CHANCE, DAY_S
+from sightline.metrics.alarm_load import DAY_S
 from sightline.report.entries import Entry
 from sightline.rules.choose import (
     PRESENT_WORDS,
     advice,
-    caught_words,
-    is_over,
-    load_words,
 )
 from sightline.rules.judging import (
     ChoiceOutcome,
@@ -38,17 +35,14 @@ from sightline.rules.judging import (
 from sightline.show.evaluations import (
     OWN,
     P99,
-    RULE_WORDS,
-    caught_chance,
     cost_of,
     on_rows,
     over_alarms,
-    rules_of,
 )
 from sightline.show.rules import GlanceRow
 from sightline.show.table import CellNote
 
-# Detectors that a headline names.
+# Detectors that a sentence names.
 MAX_NAMES = 3
 EARLIER = (
     "These verdicts and counts were made by the rules of an earlier version, which "
@@ -448,109 +442,4 @@ def later_rows(entries: Sequence[Entry]) -> str:
         f"where a line does not say otherwise."
         + " Verdicts are of the whole test."
         * is_labelled
-    )
-
-
-# ---- the headline ------------------------------------------------------------------
-
-
-def headline(entries: Sequence[Entry]) -> str:
-    """Return what the best detector catches, in one phrase.
-
-    Parameters
-    ----------
-    entries : sequence of Entry
-        All entries of one testbed, at least one, the best detector first.
-
-    Returns
-    -------
-    str
-        How many attacks it catches, by which rule, compared with the others. It says
-        "the most of all" only if no rule of another detector catches as many attacks,
-        and chance does not.
-    """
-    best, *others = entries
-    n, where = best.evaluation.stream.n_segments, text.on_testbed(best.testbed)
-    rule = best.main_rule
-    use = on_rows(best.evaluation, rule)
-    if n == 0 or use.attacks is None:
-        return f"{best.label}{where}"
-    if best.budget_rules is not None:
-        return _budget_headline(best, best.budget_rules, others)
-    most_caught = {
-        e: max(
-            attacks.caught if (attacks := on_rows(e.evaluation, each).attacks) else 0
-            for each in rules_of(e.evaluation)
-        )
-        for e in entries
-    }
-    if others and not any(most_caught.values()):
-        return f"No detector catches an attack{where}; {best.label} comes closest"
-    caught = use.attacks.caught
-    by = "by its own rule" if rule == OWN else "by the p99 rule"
-    n_seeds = len(best.results)
-    seeds = f" in the first of {n_seeds} seeds" if n_seeds > 1 else ""
-    of = text.plural(use.attacks.n_attacks, "attack")
-    start = f"{best.label} catches {caught} of {of}{where} {by}{seeds}"
-    if use.attacks.p_value is not None and use.attacks.p_value > BY_CHANCE:
-        return f"{start}, no more than by chance"
-    if over_alarms(best.evaluation, rule):
-        return (
-            f"{start}, but is in alarm for {cost_of(best.evaluation, rule)[1]} of time"
-        )
-    most = max((most_caught[entry] for entry in others), default=None)
-    if most is None or most > caught or caught == 0:
-        return start
-    if most < caught:
-        return f"{start}, the most of all"
-    equal = [entry.label for entry in others if most_caught[entry] == caught]
-    return f"{start}, as many as {text.names(equal, MAX_NAMES)}"
-
-
-def _budget_headline(
-    best: Entry, facts: CommissioningFacts, others: Sequence[Entry]
-) -> str:
-    """Return what the rule for the budget catches, and whether none is better."""
-    chosen, where = facts.row(facts.chosen), text.on_testbed(best.testbed)
-    start = (
-        f"With a rule for {facts.budget}, {best.label} catches "
-        f"{caught_words(chosen.attacks)}{where} at {load_words(chosen.load)}"
-    )
-    if is_over(chosen.load, facts):
-        return f"{start}, which is over the budget"
-    skill = chosen.attacks.least_skill
-    if not chosen.attacks.beats_chance:
-        return f"{start}, no more than by chance"
-    rivals = [
-        (row.attacks.least_skill, is_over(row.load, other))
-        for entry in others
-        if (other := entry.budget_rules) is not None
-        for row in [other.row(other.chosen)]
-    ]
-    if not rivals or len(rivals) < len(others):
-        return start
-    if all(rival < skill for rival, _ in rivals):
-        return f"{start}, the best of all"
-    if all(rival < skill for rival, over in rivals if not over):
-        return f"{start}, the best that keeps the budget"
-    return start
-
-
-def headline_chance(best: Entry) -> str:
-    """Return chance and cost of the attacks caught by the rule in use; or nothing."""
-    evaluation, rule = best.evaluation, best.main_rule
-    load, attacks, rows = on_rows(evaluation, rule)
-    if not evaluation.stream.n_segments:
-        return ""
-    alarms = rules_of(evaluation)[rule]
-    cost = f"is in alarm for {text.share(alarms.time_in_alarm, 1)} of attack-free time"
-    if load is not None:
-        cost = f"makes {load_words(load)} where there is no attack"
-    which = f"{'Its own' if rule == OWN else 'The ' + RULE_WORDS[rule]} rule"
-    if attacks is None:
-        return f"{which} {cost}."
-    return (
-        f"On the {rows} {which[0].lower()}{which[1:]} catches {attacks.caught} of "
-        f"{text.plural(attacks.n_attacks, 'attack')} ({caught_chance(attacks)}) and "
-        f"{cost}."
     )

@@ -381,7 +381,7 @@ def sight_of(
         Of each tag; 0 where it is constant in train.
     """
     n, back, p = places.shape
-    sizes, steps = np.full((n, p), np.inf), np.full((1, p), np.inf)
+    sizes = np.full((n, p), np.inf)
     is_in_alarm = np.zeros(n, np.bool_)
     lasts = max(1, round(STEP_S / fitting.period.step_s))
     for member in rule.members:
@@ -399,16 +399,32 @@ def sight_of(
         found, is_over = _smallest_steps(view, caps, base, gain)
         sizes[:, view.order] = np.minimum(sizes[:, view.order], found)
         is_in_alarm |= is_over
-        lasting, _ = _smallest_steps(view, caps, np.zeros_like(base[:1]), 1.0)
-        steps[:, view.order] = np.minimum(steps[:, view.order], lasting)
     sizes[is_in_alarm] = np.inf  # an alarm that stands anyway sees nothing
     moves = ranges > 0
     if not moves.any():
         return 0.0, np.inf
     part = np.maximum(np.median(sizes, axis=0)[moves] / ranges[moves], 1e-9)
     sight = np.clip(-np.log(part) / np.log(SIGHT_RANGE), 0.0, 1.0)
-    step = np.median((steps[0] / fitting.normal.spread)[moves])
+    step = np.median((lasting_steps(rule) / fitting.normal.spread)[moves])
     return float(sight.mean()), float(step)
+
+
+def lasting_steps(rule: Rule) -> Floats:
+    """Return the smallest lasting shift of each channel that a rule sees.
+
+    Alone, in units of the residual; infinite where no size is seen.
+    """
+    p = len(rule.channels)
+    steps = np.full((1, p), np.inf)
+    for member in rule.members:
+        view = rule.view_of(member)
+        if view is None or member.memory not in (Memory.NONE, Memory.AVERAGE):
+            continue
+        base = np.zeros_like(view.of(np.zeros((1, p))))
+        caps = member.levels * member.limit * rule.limit
+        lasting, _ = _smallest_steps(view, caps, base, 1.0)
+        steps[:, view.order] = np.minimum(steps[:, view.order], lasting)
+    return np.asarray(steps[0])
 
 
 def _smallest_steps(
@@ -659,7 +675,8 @@ def _why_over(outcome: RuleOutcome, budget: Budget) -> str:
             "stands until somebody says that it is normal "
             f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
         )
-    if (outcome.load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
+    load = outcome.load
+    if (load.alarms - load.standing) > MOST_COST * budget.per_day * (load.days or 0.0):
         return "the plant has changed; set limits on newer attack-free rows"
     if outcome.attacks.n_attacks:
         return "some alarms stand, as where the plant has not come back after an attack"
