@@ -83,7 +83,7 @@ def beginnings(folder: Path) -> list[tuple[str, str]]:
     except OSError:
         names = []
     streams = [quote(name) for name in names if name.endswith(".npz")]
-    tables = [quote(name) for name in names if name.lower().endswith(_TABLES)]
+    tables = [name for name in names if name.lower().endswith(_TABLES)]
     plants = [quote(n) for n in names if (folder / n / "plant.toml").is_file()]
     if "plant.toml" in names:
         plants, tables = ["."], []
@@ -95,8 +95,11 @@ def beginnings(folder: Path) -> list[tuple[str, str]]:
     if plants:
         plant = (f"run {plants[0]}", "train detectors on this plant, with a report")
     elif tables:
-        several = f"*{Path(tables[0]).suffix}"
-        plant = (f"start {several if tables[1:] else tables[0]}", plant[1])
+        # The largest; a list of incidents is no export. Of several of one form all.
+        largest = max(tables, key=lambda name: (folder / name).stat().st_size)
+        form = largest.partition(".")[2]
+        alike = [name for name in tables if name.partition(".")[2] == form]
+        plant = (f"start {f'*.{form}' if alike[1:] else quote(largest)}", plant[1])
     demo = ("demo --quick", "a simulated plant, in a minute or two")
     if plants or (tables and not streams):
         return [plant, residuals, demo]
