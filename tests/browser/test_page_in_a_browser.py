@@ -24,8 +24,8 @@ SECTIONS = {
     "false-alarms": "#chart-channels",
     "attacks": "#attack-table tr.attack",
     "comparison": "table.ranks",
-    "provenance": "dl.facts",
-    "glossary": "dl.definitions",
+    "provenance": "p.cite",
+    "glossary": "details.more",
     "detectors": "table.glance",
 }
 CHARTS = {
