@@ -306,6 +306,8 @@ def change_xlsx(rng: Rng, path: Path) -> None:
                 if isinstance(cell, str):
                     cell = cell.encode("utf-8", "replace").decode()
                 page.write(k, j, cell)
+        if rng.random() < 0.1:
+            page.write(int(rng.integers(1 << 20)), int(rng.integers(1 << 14)), "far")
 
 
 def change_parquet(rng: Rng, path: Path) -> None:

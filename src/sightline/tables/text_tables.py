@@ -39,6 +39,14 @@ _INFER_ROWS = 10_000
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars (|)"}
 PARQUET = (".parquet", ".pq")
 EXCEL = (".xlsx", ".xls", ".xlsm")
+# A sheet may have so many cells from the first to the last, or so many for each that is
+# filled; and where its parts lie in the archive.
+MOST_SHEET, _SPARSE, _SHEETS = 50_000_000, 4, "xl/worksheets/"
+_CELLS = re.compile(rb"<(?:\w+:)?c\s[^>]*?\br=[\"']([A-Z]{1,3})(\d{1,7})[\"']")
+_COLUMNS = re.compile(rb"<(?:\w+:)?c\s[^>]*?\br=[\"']([A-Z]{1,3})\d")
+_ROW_NUMBERS = re.compile(
+    rb"<(?:\w+:)?(?:row|c)\s[^>]*?\br=[\"'][A-Z]{0,3}(\d{1,7})[\"']"
+)
 _NO_ZIP = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 AGAIN = "it may be damaged; save it again, or save it as CSV"
 TEXT = (".csv", ".txt", ".tsv", ".csv.gz", ".txt.gz", ".tsv.gz", ".gz")
@@ -152,29 +160,86 @@ def read_table(path: Path, *, least_columns: int = 1) -> ExportedTable:
         return _read_text(path, text, encoding, least_columns)
 
 
-def check_workbook(path: Path) -> None:
+def check_workbook(path: Path, advice: str = AGAIN) -> None:
     """Raise `FileError` unless a path is a file that can be read as a workbook.
 
     The library that reads workbooks waits for a pipe, and unpacks whatever is packed.
+    `advice` is what to do with a damaged file.
 
     Raises
     ------
     FileError
-        If it is no ordinary file, cannot be read, is damaged, or unpacks to more than
-        `check_unpacked` allows.
+        If it is no ordinary file, cannot be read, is damaged, unpacks to more than
+        `check_unpacked` allows, or has a sheet that is nearly empty and huge.
     """
     length = 0
     # Not with a header that says how much is in it: what is in it counts.
-    with reading(path), damage(f"{path}: cannot be unpacked", *_NO_ZIP, advice=AGAIN):
+    what = f"{path}: cannot be unpacked as an Excel file"
+    with reading(path), damage(what, *_NO_ZIP, advice=advice):
         with path.open("rb") as file:
             if file.read(2) != b"PK":
                 return  # the format of Excel before 2007, which is not packed
         with zipfile.ZipFile(path) as archive:
             for part in archive.infolist():
+                extent = _SheetExtent()
                 with archive.open(part) as member:
                     while piece := member.read(1 << 20):
                         length += len(piece)
                         check_unpacked(path, length)
+                        if part.filename.startswith(_SHEETS):
+                            extent.take(piece)
+                extent.check(path)
+
+
+@dataclass
+class _SheetExtent:
+    """How far the cells of a sheet reach, as its XML says piece by piece.
+
+    The library that reads it makes a table of all cells between the first and the last.
+    """
+
+    n_cells: int = 0
+    last_row: int = 0
+    last_column: int = 0
+    far_cell: str = ""
+    rest: bytes = b""
+
+    def take(self, piece: bytes) -> None:
+        """Look at the next piece; a cell that is cut is looked at with the next one."""
+        text = self.rest + piece
+        cut = text.rfind(b"<")
+        text, self.rest = text[:cut], text[cut:]
+        names = _COLUMNS.findall(text)
+        self.n_cells += len(names)
+        row = max(map(int, {*_ROW_NUMBERS.findall(text)}), default=0)
+        column = max(map(_column_number, {*names}), default=0)
+        if row > self.last_row or column > self.last_column:
+            far = [
+                cell
+                for cell in _CELLS.findall(text)
+                if int(cell[1]) == row or _column_number(cell[0]) == column
+            ]
+            self.far_cell = b"".join(far[-1]).decode() if far else f"row {row}"
+        self.last_row = max(self.last_row, row)
+        self.last_column = max(self.last_column, column)
+
+    def check(self, path: Path) -> None:
+        """Raise `FileError` if the sheet is nearly empty and huge."""
+        n_in_all = self.last_row * self.last_column
+        if n_in_all > max(MOST_SHEET, _SPARSE * self.n_cells):
+            raise FileError(
+                f"{path}: a sheet of {n_in_all:,} cells, of which {self.n_cells:,} are "
+                f"filled: the cell {self.far_cell} lies far from the others; clear it, "
+                "or save the table as CSV."
+            )
+
+
+def _column_number(name: bytes) -> int:
+    """Return the number of a column of a sheet; A is 1."""
+    number = 0
+    for letter in name:
+        number = 26 * number + letter - ord("A") + 1
+    return number
 
 
 def first_sheet(path: Path, advice: str = AGAIN) -> Any:
@@ -186,7 +251,7 @@ def first_sheet(path: Path, advice: str = AGAIN) -> Any:
         As `check_workbook`; `advice` is what to do with a damaged file.
     """
     fastexcel = require("fastexcel", extra="excel", caller=f"{path}: Excel")
-    check_workbook(path)
+    check_workbook(path, advice)
     # It raises many types.
     with damage(f"{path}: cannot be read as an Excel file", Exception, advice=advice):
         return (
