@@ -24,7 +24,6 @@ from dataclasses import replace
 import numpy as np
 
 from sightline import Recording, make_detector
-from sightline.blindspots.places import DURATIONS_S
 from sightline.blindspots.result import BlindSpots, TogetherSize
 from sightline.blindspots.search import SpotArena, SpotSettings
 from sightline.blindspots.together import within
@@ -58,7 +57,7 @@ def arena(
     made: Commissioning,
     seed: int = 0,
 ) -> SpotArena:
-    settings = SpotSettings(shapes=SHAPES, durations_s=DURATIONS_S, seed=seed)
+    settings = SpotSettings(shapes=SHAPES, durations_s=(900.0, 3600.0), seed=seed)
     return SpotArena.of_detector(detector, test, train, made, BUDGET, settings)
 
 

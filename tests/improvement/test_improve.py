@@ -256,6 +256,12 @@ def test_what_is_written_reads_back(found, given, tmp_path):
     assert again.channels == found.stream.channels
     rule = read_rule(out / "pair" / "rule.json")
     assert rule.origin.saved_detector.path == "detector.npz"
+    # Again, without telemetry: files of the user stay, rules of the first run go.
+    (out / "notes.txt").write_text("mine")
+    write_improvement(replace(found, rule=None, pair=None), out)
+    assert (out / "notes.txt").is_file()
+    assert not list(out.rglob("rule.json"))
+    assert not list(out.rglob("*.npz"))
     (out / "improvement.json").write_text('{"schema": 1}')
     with pytest.raises(FileError, match="holds no improvement"):
         read_improvement(out)

@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.blindspots import blindspots_command
+from sightline.cli.cards import card_command, verify_command
 from sightline.cli.evaluate import (
     compare_command,
     episodes_command,
@@ -82,7 +83,7 @@ def beginnings(folder: Path) -> list[tuple[str, str]]:
     except OSError:
         names = []
     streams = [quote(name) for name in names if name.endswith(".npz")]
-    tables = [quote(name) for name in names if name.lower().endswith(_TABLES)]
+    tables = [name for name in names if name.lower().endswith(_TABLES)]
     plants = [quote(n) for n in names if (folder / n / "plant.toml").is_file()]
     if "plant.toml" in names:
         plants, tables = ["."], []
@@ -94,8 +95,11 @@ def beginnings(folder: Path) -> list[tuple[str, str]]:
     if plants:
         plant = (f"run {plants[0]}", "train detectors on this plant, with a report")
     elif tables:
-        several = f"*{Path(tables[0]).suffix}"
-        plant = (f"start {several if tables[1:] else tables[0]}", plant[1])
+        # The largest; a list of incidents is no export. Of several of one form all.
+        largest = max(tables, key=lambda name: (folder / name).stat().st_size)
+        form = largest.partition(".")[2]
+        alike = [name for name in tables if name.partition(".")[2] == form]
+        plant = (f"start {f'*.{form}' if alike[1:] else quote(largest)}", plant[1])
     demo = ("demo --quick", "a simulated plant, in a minute or two")
     if plants or (tables and not streams):
         return [plant, residuals, demo]
@@ -113,6 +117,8 @@ app.command("evaluate", cls=Command)(evaluate_command)
 app.command("report", cls=Command)(report_command)
 app.command("compare", cls=Command)(compare_command)
 app.command("sensitivity", cls=Command)(sensitivity_command)
+app.command("card", cls=Command)(card_command)
+app.command("verify", cls=Command)(verify_command)
 app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
 app.command("recommission", cls=Command)(recommission_command)

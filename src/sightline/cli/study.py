@@ -29,7 +29,7 @@ from sightline.cli.console import (
 from sightline.errors import StreamError
 from sightline.progress import TIME_SPENT, Step, StepKind
 from sightline.show.terminal import rendered
-from sightline.text import duration, share
+from sightline.text import duration, names, share
 
 if TYPE_CHECKING:
     from sightline.audit.record import Audit
@@ -626,6 +626,14 @@ def study_summary(study: "Study") -> RenderableType:
         parts.append(Text(f"{name} failed: {reason}", style="red"))
     if study.failed:
         parts.append(Text("The same command runs the failed cells again."))
+    if n_testbeds == 1 and study.done:
+        streams = names([f"{name}.npz" for name in study.done], 5)
+        parts.append(
+            Text(
+                f"Next, an alarm rule for one of {streams}: sightline commission "
+                f"{study.folder}/streams/{study.done[0]}.npz --out rule"
+            )
+        )
     if study.done:
         parts.append(
             Text(

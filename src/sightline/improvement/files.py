@@ -22,6 +22,14 @@ from sightline.storage import write_stream
 
 FILE: Final = "improvement.json"
 PAGE: Final = "improve.html"
+# What a run writes only where it has it.
+_NOT_ALWAYS: Final = (
+    *("falsifications.csv", "rule.json", "rule.py"),
+    *(
+        f"pair/{name}"
+        for name in ("detector.npz", "rule.json", "rule.py", "stream.npz")
+    ),
+)
 
 
 def write_improvement(
@@ -42,7 +50,7 @@ def write_improvement(
         The saved detector of the stream that was given, for its ``rule.json``.
     """
     out, record = Path(out), found.record
-    with staged_folder(out, whole=True) as folder:
+    with staged_folder(out) as folder:
         text = json.dumps(plain(record), indent=1, allow_nan=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
         (folder / PAGE).write_text(
@@ -64,11 +72,15 @@ def write_improvement(
                 saved = own / "detector.npz"
                 write_rule(found.pair_rule, own / "rule.json", detector=saved)
                 write_script(own / "rule.py")
-        return sorted(
-            str(path.relative_to(folder))
+        written = sorted(
+            path.relative_to(folder).as_posix()
             for path in folder.rglob("*")
             if path.is_file()
         )
+    for name in set(_NOT_ALWAYS).difference(written):
+        # Of an earlier run: its limit would stand beside figures that refuse one.
+        (out / name).unlink(missing_ok=True)
+    return written
 
 
 def read_improvement(path: str | Path) -> ImprovementRecord:

@@ -675,7 +675,8 @@ def _why_over(outcome: RuleOutcome, budget: Budget) -> str:
             "stands until somebody says that it is normal "
             f"({plural(outcome.questions, 'question')}; `sightline watch` asks them)"
         )
-    if (outcome.load.alarms_per_day or 0.0) > MOST_COST * budget.per_day:
+    load = outcome.load
+    if (load.alarms - load.standing) > MOST_COST * budget.per_day * (load.days or 0.0):
         return "the plant has changed; set limits on newer attack-free rows"
     if outcome.attacks.n_attacks:
         return "some alarms stand, as where the plant has not come back after an attack"
