@@ -31,7 +31,7 @@ TIME = BEGIN + STEP_S * np.arange(N_ROWS)
 CUTS = (150, 151, 700)
 # Statements, files opened and renames of a run: the last ones write log, page and
 # metrics, and some are beyond its end.
-STEPS = (*range(3, 240, 20), *range(242, 330, 8))
+STEPS = (*range(3, 243, 40), *range(263, 9000, 450))
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_kills_one_after_the_other_end_with_the_same(forked, plant):
     folder = plant / "often"
     folder.mkdir()
     n_killed = 0
-    while run(forked, plant, folder, int(rng.integers(60, 140))):
+    while run(forked, plant, folder, int(rng.integers(1100, 2200))):
         n_killed += 1
         assert n_killed < 30
     assert n_killed > 1
