@@ -10,9 +10,9 @@ start-up in train" puts two hours in front of train in which every sensor climbs
 nothing, and leaves them in; nothing else knows of them.
 
 Every run is kept in a file of its own, so that it can be stopped and taken up again.
-The table at the end has the mean over seeds of the difference to the base with the
-same seed, and marks what has the same sign on all seeds and is more than the base's own
-range over seeds.
+The table at the end has the mean over seeds of the difference to the base on the same
+plant. "Another seed of the training" is the noise: bold is what has the same sign on
+all plants, and is on each of them more than the largest of that line.
 """
 
 import argparse
@@ -35,6 +35,7 @@ BASE: dict[str, dict[str, Any]] = {
     "tranad": {"every": 30, "epochs": 5, "dtype": "float32"},
 }
 START_UP, START_UP_S = "a start-up in train", 7200
+ANOTHER = "another seed of the training"
 FIGURES = {
     "ROC-AUC": ("rank", "roc_auc"),
     "pAUC@1%": ("rank", "pauc_1"),
@@ -61,8 +62,11 @@ def measured(name: str, choice: str, seed: int) -> dict[str, float | None]:
     card = detector_type(name).card
     made = simulate(days_train=1, days_test=2, seed=seed)
     train, settings = made.train, dict(BASE[name])
+    own_seed = seed
     if choice == START_UP:
         train = with_start_up(train)
+    elif choice == ANOTHER:
+        own_seed = seed + 1000
     elif choice:
         settings |= card.choices[choice].settings
         n_rows = round(card.choices[choice].train_share * train.n_steps)
@@ -71,7 +75,7 @@ def measured(name: str, choice: str, seed: int) -> dict[str, float | None]:
         name,
         card.paper_protocol.preset or "export",
         testbed="waterworks",
-        seed=seed,
+        seed=own_seed,
         **settings,
     ).fit(train)
     stream = export_stream(
@@ -101,7 +105,7 @@ def table(folder: Path, name: str, seeds: list[int]) -> str:
             return None
         return [json.loads(path.read_text()) for path in paths]
 
-    base = read("") or []
+    base, again = read("") or [], read(ANOTHER) or []
     lines = [
         f"| {name} | {' | '.join(FIGURES)} |",
         "|---" + "|--:" * len(FIGURES) + "|",
@@ -111,7 +115,7 @@ def table(folder: Path, name: str, seeds: list[int]) -> str:
         values = [one[label] for one in base]
         cells.append(f"{min(values):.3g} to {max(values):.3g}")
     lines.append(f"| **as by the paper's plan** | {' | '.join(cells)} |")
-    for choice in [*detector_type(name).card.choices, START_UP]:
+    for choice in [ANOTHER, *detector_type(name).card.choices, START_UP]:
         if (runs := read(choice)) is None:
             continue
         cells = []
@@ -125,9 +129,9 @@ def table(folder: Path, name: str, seeds: list[int]) -> str:
                     )
                 )
                 continue
-            is_clear = abs(np.sign(moved).sum()) == len(moved) and (
-                abs(moved).min() > max(first) - min(first)
-            )
+            noise = np.array([one[label] for one in again]) - np.array(first)
+            is_clear = choice != ANOTHER and abs(np.sign(moved).sum()) == len(moved)
+            is_clear = is_clear and abs(moved).min() > abs(noise).max()
             text = f"{moved.mean():+.3f}"
             cells.append(f"**{text}**" if is_clear else text)
         lines.append(f"| {choice} | {' | '.join(cells)} |")
@@ -143,13 +147,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("build/choices"))
     parser.add_argument("--detectors", default="gdn,tranad")
-    parser.add_argument("--seeds", default="51,52,53,54")
+    parser.add_argument("--seeds", default="51,52,53")
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     seeds = [int(seed) for seed in asked.seeds.split(",")]
     for seed in seeds:
         for name in asked.detectors.split(","):
-            for choice in ["", START_UP, *detector_type(name).card.choices]:
+            for choice in ["", ANOTHER, START_UP, *detector_type(name).card.choices]:
                 path = asked.out / f"{name}-{slug(choice)}-{seed}.json"
                 if path.exists():
                     continue

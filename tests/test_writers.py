@@ -81,6 +81,7 @@ WRITERS = {
     "tables": Writer(f"evaluate {TABLES} --out out {' '.join(QUICK)}"),
     "report": Writer("report results --out out/page.html"),
     "compare": Writer("compare results --out out/compared.json"),
+    "card": Writer("card results/sample --out out/card.json.gz"),
     "write-up": Writer("compare results --write-up out"),
     "commission": Writer(
         "commission pca_stream.npz --detector pca.npz --budget 24/day,9% --out out"

@@ -205,6 +205,7 @@ def build(folder: Path) -> None:
         f"--days-test 0.04 --out {folder}/simulated"
     )
     _results(folder / "results", stream)
+    run(f"card {folder}/results/sample --out {folder}/card.json.gz")
     _rules(folder)
     _excel(folder)
     _blind_spots(folder)
@@ -475,7 +476,14 @@ KINDS = (
             ("compare", "results"),
             ("compare", "results", "--out", "OUT/compared.json"),
             ("lint", "results"),
+            ("card", "results/sample", "--out", "OUT/card.json.gz"),
         ),
+    ),
+    Kind(
+        "card",
+        ("card.json.gz",),
+        (("verify", "card.json.gz"), ("verify", "card.json.gz", "stream.npz")),
+        weight=0.4,
     ),
     Kind(
         "write-up",

@@ -50,8 +50,8 @@ CONTROL = re.compile(
 # How often a kind is drawn.
 SHARES = np.array([kind.weight for kind in KINDS])
 SHARES /= SHARES.sum()
-# Exit code 3: a promise is broken, or a finding is an error.
-MAY_FAIL = ("apply", "watch", "lint")
+# Exit code 3: a promise is broken, a finding is an error, or a card contradicted.
+MAY_FAIL = ("apply", "watch", "lint", "verify")
 # What they have finished stays, and they go on from there.
 GOES_ON = ("watch", "run")
 

@@ -53,12 +53,14 @@ def test_the_kinds_cover_every_command_that_reads():
             "alarm",
             "apply",
             "blindspots",
+            "card",
             "commission",
             "compare",
             "episodes",
             "evaluate",
         ),
-        *("inspect", "lint", "report", "run", "simulate", "start", "study", "watch"),
+        *("inspect", "lint", "report", "run", "simulate", "start", "study", "verify"),
+        "watch",
     }
 
 

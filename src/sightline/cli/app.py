@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 from sightline._version import __version__
 from sightline.cli import catalogue
 from sightline.cli.blindspots import blindspots_command
+from sightline.cli.cards import card_command, verify_command
 from sightline.cli.evaluate import (
     compare_command,
     episodes_command,
@@ -116,6 +117,8 @@ app.command("evaluate", cls=Command)(evaluate_command)
 app.command("report", cls=Command)(report_command)
 app.command("compare", cls=Command)(compare_command)
 app.command("sensitivity", cls=Command)(sensitivity_command)
+app.command("card", cls=Command)(card_command)
+app.command("verify", cls=Command)(verify_command)
 app.command("commission", cls=Command)(commission_command)
 app.command("apply", cls=Command)(apply_command)
 app.command("recommission", cls=Command)(recommission_command)
