@@ -24,8 +24,8 @@ SECTIONS = {
     "false-alarms": "#chart-channels",
     "attacks": "#attack-table tr.attack",
     "comparison": "table.ranks",
-    "provenance": "dl.facts",
-    "glossary": "dl.definitions",
+    "provenance": "p.cite",
+    "glossary": "details.more",
     "detectors": "table.glance",
 }
 CHARTS = {
@@ -660,7 +660,7 @@ def shown_tags(page):
 
 
 def test_tags_are_folded_found_and_sorted(open_page):
-    page = open_page()
+    page = open_page(link="#your-data")
     works(page)
     tags = [tag.name for tag in recording_facts().tags]
     assert shown_tags(page) == tags[:30]

@@ -145,7 +145,7 @@ class VisibilityCard:
     versions : mapping of str to str
         Of the software.
     made_at, made_by, licence : str
-        When, by whom, and under what terms.
+        On which day, by whom, and under what terms.
     digest : str
         SHA-256 of all of this as JSON with sorted keys, with this field empty.
     schema : int
@@ -217,7 +217,7 @@ def card_of_result(
     made_by, licence : str
         Who makes it, and under what terms it may be used.
     made_at : str, optional
-        Time of making, ISO 8601; now if not given.
+        Day of making, ISO 8601; today if not given.
 
     Raises
     ------
@@ -267,7 +267,7 @@ def card_of_result(
             for name in ("sightline", "numpy", "python")
             if versions.get(name)
         },
-        made_at=made_at or datetime.now(UTC).isoformat(timespec="seconds"),
+        made_at=made_at or datetime.now(UTC).date().isoformat(),
         made_by=made_by,
         licence=licence,
     ).sealed()
