@@ -98,8 +98,10 @@ class Truth:
                 tag, change = tags[name], one.sign * factor * weights
                 reading = values[steps, tag.column]
                 left = np.where(change > 0, tag.most - reading, reading - tag.least)
-                # No further than the reading ever was from the end of its range.
-                room = min(room, max(left.max(), 0.0) / np.abs(change).max())
+                if one.others:  # all readings stay possible to the end
+                    room = min(room, max(float((left / np.abs(change)).min()), 0.0))
+                else:  # no further than the reading ever was from the end of its range
+                    room = min(room, max(left.max(), 0.0) / np.abs(change).max())
                 parts.append((tag, change))
             own = tags[one.tag]
             left = own.most - values[first, own.column]

@@ -334,6 +334,9 @@ def _sized(
     if found is None:
         return None
     sizes, room = found
+    if len(factors) > 1:
+        # What hides must last: no reading leaves its range before the end.
+        sizes = np.where(np.minimum(sizes, case.largest) > room, -np.inf, sizes)
     half = case.size_at(np.where(np.isneginf(sizes), np.inf, sizes), 0.5)
     is_possible = np.sum(~np.isneginf(sizes)) >= np.ceil(0.5 * len(sizes))
     outcome = SpotOutcome.SEEN

@@ -668,7 +668,7 @@ def apply_command(
     the detector that the rule names. Means are followed night by night, as `watch`
     does. The exit code is 4 if most tags have moved at the end and nobody has said for
     48 hours whether that is normal, else 3 if promises are broken more often than 1 in
-    20 explains.
+    20 explains, or alarms stood and cost more than twice the budget.
 
     \b
     Examples:
@@ -679,6 +679,7 @@ def apply_command(
     """
     from sightline.operation.apply import apply_rule, open_record
     from sightline.operation.questions import read_answers
+    from sightline.rules.choose import is_far_over
     from sightline.rules.promise import Kept
     from sightline.storage import read_rule
 
@@ -708,7 +709,10 @@ def apply_command(
         )
     if applied.undecided:
         raise Exit(NO_DECISION)
-    if applied.outcome.kept is Kept.BROKEN:
+    # What stands is not in the promise, but a script must notice it as well.
+    load, budget = applied.outcome.load, made.rule.budget
+    stands = load.standing and budget is not None and is_far_over(load, budget)
+    if stands or applied.outcome.kept is Kept.BROKEN:
         raise Exit(BROKEN_PROMISE)
 
 
