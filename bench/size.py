@@ -29,14 +29,14 @@ DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What the code must not exceed (the last is a share), and what it should come down to.
 BOUNDS = {
-    "code lines": (62_550, 46_000),
-    "modules": (240, 220),
-    "functions visited by evaluate": (834, 450),
-    "files visited by evaluate": (86, 60),
-    "functions visited by commission": (456, 300),
+    "code lines": (65_600, 46_000),
+    "modules": (249, 220),
+    "functions visited by evaluate": (853, 450),
+    "files visited by evaluate": (85, 60),
+    "functions visited by commission": (463, 300),
     "files visited by commission": (47, 45),
     "class names twice": (0, 0),
-    "private functions used once": (0.513, 0.35),
+    "private functions used once": (0.520, 0.35),
 }
 
 
