@@ -186,6 +186,59 @@ def test_numbers_that_do_not_fit_together_are_refused(tmp_path):
         assert "is not a rule of schema 2" in changed(tmp_path, change)
 
 
+# Of the view by stage, whose three units have 3, 2 and 1 columns, and of one by tag.
+BOUNDS = {
+    "moved": ("group", [0, 2, 5, 6]),
+    "none": ("group", None),
+    "of as many units": ("group", [0, 1, 2, 6]),
+    "falling": ("group", [0, 5, 3, 6]),
+    "beyond": ("group", [0, 3, 5, 600]),
+    "of columns": ("x", list(range(7))),
+}
+
+
+@pytest.mark.parametrize("case", BOUNDS)
+def test_bounds_of_units_that_are_not_those_of_the_view_are_refused(case, tmp_path):
+    kind, bounds = BOUNDS[case]
+
+    def move(values):
+        (view,) = (view for view in values["rule"]["views"] if view["kind"] == kind)
+        assert view["bounds"] == ([0, 3, 5, 6] if kind == "group" else None)
+        view["bounds"] = bounds
+
+    assert f"view '{kind}'" in changed(tmp_path, move)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "rule.views[1].weights[2][0]",
+        "rule.views[0].mean[5]",
+        "rule.members[0].levels[0]",
+        "rule.members[0].limit",
+        "rule.channels[1].scale",
+        "origin.calm[0].calm_square",
+        "promise.usual_s",
+    ],
+)
+@pytest.mark.parametrize(
+    "number", [1e308, -1e308, 10**400], ids=["large", "low", "digits"]
+)
+def test_a_number_beyond_all_rows_is_refused_by_its_name(place, number, tmp_path):
+    def enlarge(values):
+        *path, last = re.findall(r"\w+", place)
+        for key in path:
+            values = values[int(key) if key.isdigit() else key]
+        values[int(last) if last.isdigit() else last] = number
+
+    text = changed(tmp_path, enlarge)
+    # Negative ones may be refused for their sign before.
+    assert "is not a rule of schema 2" in text
+    # Of a number in an array, msgspec names the array and leaves out which view.
+    named = re.sub(r"\[(\d+|\.\.\.)\]", "", text)
+    assert re.sub(r"\[\d+\]", "", place) in named or number < 0
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

@@ -1,13 +1,14 @@
 """``.npz`` streams that are damaged, foreign, or hold something else."""
 
 import io
+import json
 import zipfile
 
 import numpy as np
 import pytest
-from samples import arrays_of, bare_stream, refused
+from samples import CHANNELS, arrays_of, bare_stream, refused
 
-from sightline import evaluate, read_stream
+from sightline import evaluate, read_stream, write_stream
 from sightline.storage import npz
 
 
@@ -157,6 +158,36 @@ REFUSALS = {
     "step zero": ({"meta_json": '{"step_s": 0}'}, ["`step_s`", "positive", "0"]),
     "step nan": ({"meta_json": '{"step_s": NaN}'}, ["`step_s`", "nan"]),
     "step huge": ({"meta_json": '{"step_s": 1%s}' % ("0" * 400)}, ["step_s", "large"]),
+    **{
+        f"meta {key} {k}": (
+            {"meta_json": json.dumps({"meta": {key: value}})},
+            [f"`{key}` of meta" if named else "meta scale of channel", *words],
+        )
+        for key, cases in {
+            "scale": [
+                ("robust", True, "list of 3 numbers", "is no list"),
+                ({"channel_0": 1}, True, "is no list"),
+                ([1.0, 2.0], True, "list of 3 numbers", "has 2"),
+                ([1, 2, 3, 4], True, "has 4"),
+                ([1, "2", 3], False, "'channel_1'", "'2'", "must be a number"),
+                ([1, None, 3], False, "'channel_1'", "None"),
+                ([1, 2, True], False, "'channel_2'", "True"),
+                ([np.nan, 1, 1], True, "nan", "'channel_0'", "leave `scale` out"),
+                ([1, 0, 1], True, "is 0", "'channel_1'"),
+                ([1, 1, 1e308], True, "1e+308", "'channel_2'"),
+                ([1, 1, -np.inf], True, "-inf", "'channel_2'"),
+                ([1, 5e-324, 1], True, "5e-324", "'channel_1'"),
+            ],
+            "groups": [
+                (["channel_0"], True, "list of channels for each stage"),
+                ({"P1": "channel_0"}, True, "'P1'", "list of channels"),
+                ({"P1": ["channel_O"]}, True, "'channel_O'", "'P1'", "did you mean"),
+                ({"P1": ["channel_0", ["channel_1"]]}, True, "['channel_1']"),
+                ({"P1": ["channel_0"], "P2": [None]}, True, "None", "'P2'"),
+            ],
+        }.items()
+        for k, (value, named, *words) in enumerate(cases)
+    },
     "segments no JSON": ({"segments_json": "x"}, ["`segments_json`", "JSON text"]),
     "segments an object": ({"segments_json": "{}"}, ["`segments`", "JSON list"]),
     "segment negative": (
@@ -186,6 +217,20 @@ def test_arrays_that_make_no_stream_are_refused(tmp_path, case):
     )
     with refused(str(path), *words):
         read_stream(path)
+
+
+@pytest.mark.parametrize("name", ["s.npz", "s"])
+def test_no_stream_is_written_that_could_not_be_read(tmp_path, name):
+    right = {"scale": np.array([1.0, -2.5, 1e-9]), "groups": {1: CHANNELS[:2]}}
+    write_stream(bare_stream().replace(meta=right), tmp_path / name)
+    assert read_stream(tmp_path / name).meta == {
+        "scale": [1.0, -2.5, 1e-9],
+        "groups": {"1": list(CHANNELS[:2])},
+    }
+    with refused("`scale` of meta", "has 2"):
+        wrong = bare_stream().replace(meta={"scale": [1, 2]})
+        write_stream(wrong, tmp_path / f"other-{name}")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 NONFINITE = {

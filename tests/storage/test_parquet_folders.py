@@ -363,6 +363,9 @@ META = {
         '{"segments": [{"id": 1, "start": 0, "stop": 1e999}]}',
         ["segments item 0 stop"],
     ),
+    "scale short": ('{"scale": [1]}', ["`scale` of meta", "3 numbers", "has 1"]),
+    "scale nan": ('{"scale": [1, NaN, 1]}', ["`scale` of meta", "nan"]),
+    "group unknown": ('{"groups": {"P": ["X"]}}', ["`groups` of meta", "'X'", "'P'"]),
     "targets no list": (
         '{"segments": [{"id": 1, "start": 0, "stop": 1, "targets": 5}]}',
         ["item 0", "targets"],

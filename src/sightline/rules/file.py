@@ -26,7 +26,7 @@ from sightline.rules.limits import LEAST_SPREAD, Budget, Limit
 from sightline.rules.making import MadeRule
 from sightline.rules.normal import Origin, SavedDetector
 from sightline.rules.promise import WIDTHS, Forecast, Promise
-from sightline.rules.rule import LinearView, Member, Memory, Rule, View
+from sightline.rules.rule import LARGEST_VALUE, LinearView, Member, Memory, Rule, View
 from sightline.text import names
 
 RULE_SCHEMA: Final = 2
@@ -219,6 +219,7 @@ def read_rule(path: str | Path) -> MadeRule:
             forecast=file.forecast,
         )
         _check_shapes(made)
+        _check_sizes(content)
     except (*_DAMAGE, StreamError) as error:
         raise FileError(
             f"{path}: is not a rule of schema {schema} ({brief(error)}): {_AGAIN}."
@@ -311,8 +312,8 @@ def _array(type_: Any, value: Any) -> Any:
         array = np.array(value, np.dtype(kind))
     except (TypeError, ValueError, OverflowError):
         raise ValueError("it is no table of numbers") from None
-    if not np.isfinite(array).all():
-        raise ValueError("a number is not finite")
+    if not (np.abs(array) <= LARGEST_VALUE).all():
+        raise ValueError(f"a number is not finite, or beyond {LARGEST_VALUE:g}")
     return array
 
 
@@ -377,7 +378,8 @@ def _check_shapes(made: MadeRule) -> None:
         _check_view(view, len(rule.channels))
     for member in rule.members:
         if member.view is not View.SCORE and member.view not in views:
-            raise ValueError(f"member {member.name!r} has no view {member.view!r}")
+            kind = member.view.value
+            raise ValueError(f"member {member.name!r} has no view {kind!r}")
         _check_member(member, views.get(member.view))
     if not rule.members or rule.limit != made.limit.value:
         raise ValueError("it has no member, or two limits")
@@ -397,6 +399,18 @@ def _check_shapes(made: MadeRule) -> None:
     calm = () if made.origin is None else made.origin.calm
     if calm and len(calm) != len(rule.channels):
         raise ValueError("its attack-free rows have other channels")
+
+
+def _check_sizes(value: object, place: str = "") -> None:
+    """Raise ValueError if a number outside arrays is larger than any row may be."""
+    if isinstance(value, dict):
+        for key, part in value.items():
+            _check_sizes(part, f"{place}.{key}" if place else key)
+    elif isinstance(value, list) and value and isinstance(value[0], dict):
+        for k, part in enumerate(value):
+            _check_sizes(part, f"{place}[{k}]")
+    elif isinstance(value, int | float) and abs(value) > LARGEST_VALUE:
+        raise ValueError(f"{place} is beyond {LARGEST_VALUE:g}")
 
 
 def _check_forecast(forecast: LinearForecast, channels: list[str]) -> None:
@@ -436,8 +450,12 @@ def _check_promise(promise: Promise) -> None:
 
 def _check_view(view: LinearView, n_channels: int) -> None:
     """Raise ValueError unless a view's arrays fit together."""
-    q = len(view.order)
-    stops = view.bounds if view.bounds is not None else np.arange(q + 1)
+    q, columns = len(view.order), np.arange(len(view.order))
+    by_column = view.kind in (View.X, View.Z)
+    if by_column != (view.bounds is None):
+        found = "lacks the" if view.bounds is None else "has"
+        raise ValueError(f"view {view.kind.value!r} {found} bounds of units")
+    stops = np.arange(q + 1) if view.bounds is None else view.bounds
     is_sound = (
         view.mean.shape == (n_channels,)
         and view.weights.shape == (q, q)
@@ -451,10 +469,14 @@ def _check_view(view: LinearView, n_channels: int) -> None:
         and stops[-1] == q
         and (np.diff(stops) > 0).all()
     )
+    if is_sound and not by_column:
+        # Whitened: a column has the channels of its unit up to itself.
+        ends = np.repeat(stops[1:], np.diff(stops))
+        is_sound = (view.first == columns).all() and (view.stop == ends).all()
     is_sound &= view.usual.shape == view.spread.shape
     is_sound &= view.usual.shape in ((0,), (q,)) and bool((view.spread > 0).all())
     if not is_sound:
-        raise ValueError(f"the numbers of view {view.kind!r} do not fit together")
+        raise ValueError(f"the numbers of view {view.kind.value!r} do not fit together")
 
 
 def _check_member(member: Member, view: LinearView | None) -> None:

@@ -4,6 +4,7 @@ A stream is an ``.npz`` file, a Parquet folder or an IPAL folder (`read_stream`)
 tables, train and test, in CSV or Parquet files (`read_tables`).
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -25,7 +26,7 @@ from sightline.storage.companions import (
 )
 from sightline.storage.frames import check_table_file, is_parquet, read_numbers
 from sightline.storage.ipal import read_ipal, state_file
-from sightline.storage.metadata import is_npz, stream_name
+from sightline.storage.metadata import check_meta, is_npz, plain_json, stream_name
 from sightline.storage.npz import read_npz, write_npz
 from sightline.storage.parquet import (
     columns_of,
@@ -167,7 +168,8 @@ def write_stream(stream: ResidualStream, path: str | Path) -> None:
     FileError
         If it cannot be written, or the folder holds other files.
     StreamError
-        If a channel has a name with another meaning in a Parquet folder, as ``label``.
+        If a channel has a name with another meaning in a Parquet folder, as ``label``,
+        or ``scale`` or ``groups`` of its `meta` do not fit its channels.
 
     Examples
     --------
@@ -180,6 +182,8 @@ def write_stream(stream: ResidualStream, path: str | Path) -> None:
     ResidualStream 'mine': 1 channel, 3 train rows, 2 test rows, 1 attack
     """
     path = Path(path)
+    used = {key: stream.meta[key] for key in ("scale", "groups") if key in stream.meta}
+    check_meta(json.loads(plain_json(used)), stream.channels)
     if path.suffix.lower() == ".npz":
         write_npz(stream, path)
     else:

@@ -5,6 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,11 @@ from sightline.data.segments import Attack, AttackOutcome
 from sightline.data.stream import ResidualStream
 from sightline.errors import StreamError
 from sightline.files import reading
+from sightline.text import did_you_mean, plural
 
 _TEXTS = ("detector", "testbed", "space", "timezone")
+# A unit of a residual is no smaller, and no larger, in the plant's own units.
+_SCALES = (1e-100, 1e100)
 
 
 def is_npz(path: Path) -> bool:
@@ -103,6 +107,60 @@ def facts_json(stream: ResidualStream) -> dict[str, object]:
     if stream.notices:
         values["notices"] = list(stream.notices)
     return values | ({"meta": dict(stream.meta)} if stream.meta else {})
+
+
+def check_meta(meta: Mapping[str, Any], channels: Sequence[str]) -> None:
+    """Raise unless ``scale`` and ``groups`` of a stream's `meta` fit its channels.
+
+    Rules and blind spots take units and stages from them: a wrong one would change
+    figures, and be seen nowhere.
+
+    Raises
+    ------
+    StreamError
+        If they do not; the message says which item.
+
+    Examples
+    --------
+    >>> check_meta({"scale": [0.5], "groups": {"P1": ["LIT101"]}}, ["LIT101"])
+    """
+    if "scale" in meta:
+        _check_scales(meta["scale"], channels)
+    groups = meta.get("groups", {})
+    if not isinstance(groups, dict) or not all(
+        isinstance(members, list) for members in groups.values()
+    ):
+        raise StreamError(
+            "`groups` of meta must give a list of channels for each stage, such as "
+            f'{{"P1": ["LIT101"]}}, and is {groups!r:.60}: correct it, or leave it out.'
+        )
+    for name, members in groups.items():
+        for member in members:
+            if member not in channels:
+                raise StreamError(
+                    f"`groups` of meta has {member!r:.40} in stage {name!r}, which is "
+                    "no channel of this stream: take it out, or "
+                    f"{did_you_mean(str(member), channels)}"
+                )
+
+
+def _check_scales(scales: object, channels: Sequence[str]) -> None:
+    """Raise `StreamError` unless these are the units of each channel's residual."""
+    n = len(scales) if isinstance(scales, list) else None
+    if not isinstance(scales, list) or n != len(channels):
+        found = "is no list" if n is None else f"has {n}"
+        raise StreamError(
+            f"`scale` of meta must be a list of {plural(len(channels), 'number')}, one "
+            f"for each channel, and {found}: correct it, or leave it out."
+        )
+    low, high = _SCALES
+    for channel, scale in zip(channels, scales, strict=True):
+        size = abs(_number(scale, f"meta scale of channel {channel!r}"))
+        if not low <= size <= high:
+            raise StreamError(
+                f"`scale` of meta is {scale!r:.40} for channel {channel!r}, which is "
+                f"no factor between {low} and {high}: correct it, or leave `scale` out."
+            )
 
 
 def attacks_from(values: object) -> list[Attack]:

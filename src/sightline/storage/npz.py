@@ -88,7 +88,9 @@ def read_npz(path: Path) -> ResidualStream:
             for name in sorted(unknown)
         ]
         given["notices"] = [*given.get("notices", ()), *notices]
-        return ResidualStream(**{**given, "name": metadata.stream_name(path)})
+        stream = ResidualStream(**{**given, "name": metadata.stream_name(path)})
+        metadata.check_meta(stream.meta, stream.channels)
+        return stream
 
 
 def write_npz(stream: ResidualStream, path: Path) -> None:

@@ -192,7 +192,7 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
         )
         others = [c for c in test_columns if c not in channels]
         series = {name: read_column(test_files, name, others) for name in _RESERVED}
-        return ResidualStream(
+        stream = ResidualStream(
             train,
             open_rows(test_files, channels),
             series["label"],
@@ -208,6 +208,8 @@ def read_parquet_folder(folder: Path) -> ResidualStream:
             **vars(facts),
             **_open_optional(folder, channels, listed),
         )
+        metadata.check_meta(stream.meta, stream.channels)
+        return stream
 
 
 def _open_optional(
