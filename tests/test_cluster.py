@@ -98,7 +98,12 @@ def everything():
         telemetry_train=moving[:N_TRAIN],
         telemetry_test=moving[N_TRAIN:],
         telemetry_channels=["level", "flow"],
-        meta={"groups": {"one": ["0", "1"], "two": ["1", "2", "3"]}},
+        meta={
+            "groups": {
+                "one": ["channel_0", "channel_1"],
+                "two": ["channel_1", "channel_2", "channel_3"],
+            }
+        },
     )
 
 
