@@ -1,4 +1,5 @@
 import importlib.util
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -6,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sightline import write_rule
+from sightline import FileError, read_rule, write_rule
 from sightline.metrics.alarm_load import Delays
 from sightline.rules.file import write_script
 from sightline.rules.named import default_rules
@@ -139,9 +140,48 @@ def test_the_script_needs_numpy_alone_and_reads_a_table(tmp_path):
     assert time[cut] - time[cut - 1] == 7200 + STEP_S
 
 
-def test_the_script_refuses_a_rule_edited_by_hand(tmp_path):
+# Values of a rule.json that are meant to be edited: none, since its promise and its
+# limit come from commissioning alone.
+MEANT_TO_BE_EDITED: frozenset[tuple[str | int, ...]] = frozenset()
+
+
+def single_values(value, place=()):
+    """Return the place of every number, text, truth value and null below a value."""
+    if isinstance(value, dict | list) and value:
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        return [one for k, part in parts for one in single_values(part, (*place, k))]
+    return [place]
+
+
+def flipped(value):
+    """Return the nearest other value of the same type."""
+    if value is None or isinstance(value, bool | list | dict):
+        return not value
+    if isinstance(value, str):
+        return value[:-1] + ("x" if value[-1:] != "x" else "y")
+    return value + 1 if isinstance(value, int) else float(np.nextafter(value, np.inf))
+
+
+def test_no_single_value_of_a_rule_changes_unnoticed(tmp_path):
     script = script_of(tmp_path, made_rules().deployed())
     path = tmp_path / "rule.json"
-    path.write_text(path.read_text().replace('"per_day": 6.0', '"per_day": 7.0'))
-    with pytest.raises(ValueError, match="was changed since it was written"):
-        script.read()
+    whole = path.read_text()
+    places, accepted = single_values(json.loads(whole)), set()
+    for place in places:
+        values = inner = json.loads(whole)
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = flipped(inner[place[-1]])
+        path.write_text(json.dumps(values))
+        for read, error in ((read_rule, FileError), (script.read, ValueError)):
+            try:
+                read(path)
+            except error as refusal:
+                told = str(refusal)
+                assert "was changed since" in told or place == ("schema",), told
+            else:
+                accepted.add(place)
+    assert accepted == MEANT_TO_BE_EDITED
+    assert len(places) > 400
+    path.write_text(whole)
+    assert read_rule(path).rule.limit == script.read(path)["limit"]
