@@ -31,12 +31,12 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 BOUNDS = {
     "code lines": (65_600, 46_000),
     "modules": (249, 220),
-    "functions visited by evaluate": (853, 450),
+    "functions visited by evaluate": (856, 450),
     "files visited by evaluate": (85, 60),
-    "functions visited by commission": (463, 300),
+    "functions visited by commission": (468, 300),
     "files visited by commission": (47, 45),
     "class names twice": (0, 0),
-    "private functions used once": (0.520, 0.35),
+    "private functions used once": (0.521, 0.35),
 }
 
 

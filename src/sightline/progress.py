@@ -133,7 +133,7 @@ class TimeSpent:
         Examples
         --------
         >>> TimeSpent({"Training": 90.0, "Reading": 30.0, "Writing": 0.5}).line
-        'Took 2.0 min: training 75%, reading 25%.'
+        'Took 2 min: training 75%, reading 25%.'
         """
         total = sum(self.seconds.values())
         if total < _WORTH_TELLING_S:

@@ -680,7 +680,7 @@ def first_rows(test, n):
 ENTRIES = [
     (detector, rule)
     for detector in RULES
-    if detector != "geco"
+    if detector not in ("geco", "kalman")
     for rule in RULES[detector]
 ]
 
@@ -738,6 +738,7 @@ def test_defaults_look_at_nothing():
         "tranad": "pot",
         "nsibf": None,
         "geco": "cusum",
+        "kalman": "kl",
     }
     for detector in ("gdn", "fusagnet", "tranad", "nsibf"):
         (entry, given_), labels = example(detector)
@@ -756,6 +757,7 @@ def test_table_of_rules():
         "tranad": ["pot", "pot-dynamic", "official-static-by-test-statistics"],
         "nsibf": [LABEL_RULE],
         "geco": ["cusum"],
+        "kalman": ["kl"],
     }
     for rules in RULES.values():
         for rule in rules:

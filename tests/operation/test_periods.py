@@ -51,7 +51,15 @@ def a_record(*gaps, days=6, factor=1.0):
     return time, rows
 
 
+def a_lost_plant():
+    """Return a record in which all tags stand from the third day on, for two days."""
+    time, rows = a_record((60, 5))
+    rows[2 * DAY : 4 * DAY + 300] += 12.0
+    return time, rows
+
+
 RECORDS = {
+    "all tags stand": a_lost_plant(),
     "whole": a_record(factor=1.7),
     "gaps": a_record((10, 3), (30, 20), (50, 9)),
     "hardly watched": a_record((4, 25), (5, 25), (20, 30), (100, 49)),
@@ -97,6 +105,17 @@ def test_the_records_hold_every_end_of_a_period(tmp_path):
     assert (Kept.UNJUDGED, False) in every
 
 
+def test_a_rule_that_is_out_of_service_keeps_no_promise():
+    time, rows = RECORDS["all tags stand"]
+    deployed = made().deployed()
+    applied = apply_rule(deployed, record_of(time, rows))
+    assert applied.run.is_silent.any()
+    # The days on which no tag is left that could ring.
+    shares = [period.share for period in applied.outcome.periods]
+    assert max(shares) > 0.9
+    assert applied.outcome.periods[int(np.argmax(shares))].kept is Kept.BROKEN
+
+
 def test_periods_add_up_to_the_whole_record():
     time, rows = RECORDS["whole"]
     outcome = apply_rule(made().deployed(), record_of(time, rows)).outcome
@@ -108,7 +127,7 @@ def test_periods_add_up_to_the_whole_record():
     share = sum(p.share * p.days for p in outcome.periods) / days
     assert days == pytest.approx(outcome.load.days)
     assert share == pytest.approx(rang.share_of_time)
-    # What is out of service rings no more: it costs, but was told once.
+    # A tag out of service rings no more: it costs, but was told once.
     assert said.standing.any()
     assert rang.alarms < outcome.load.alarms
 

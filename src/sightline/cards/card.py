@@ -192,7 +192,7 @@ def row_digests(labels: npt.NDArray[Any], energy: npt.NDArray[Any]) -> dict[str,
     Examples
     --------
     >>> row_digests(np.array([0, 1, -1]), np.zeros(3))["labels"][:8]
-    '4d9a2d4c'
+    '26a66b06'
     """
     canonical = {
         "labels": labels.astype(np.uint8).tobytes(),

@@ -33,7 +33,7 @@ def card_command(
 
     \b
     Examples:
-      sightline card result --out card.json.gz --by "A lab" --licence CC-BY-4.0
+      sightline card result --out card.json.gz --by Lab --licence CC-BY-4.0
     """
     from sightline.cards import card_of_result, write_card_file
     from sightline.storage import read_results

@@ -140,7 +140,7 @@ def divergences(rows: Floats, begins: Ints, length: int) -> Floats:
     --------
     A window of two rows in one dimension: m = 2, C = 1, so S = (2 + 1) / 3 = 1.
 
-    >>> divergences(np.array([[1.0], [3.0]]), np.array([0]), 2)[-1]
+    >>> float(divergences(np.array([[1.0], [3.0]]), np.array([0]), 2)[-1])
     2.0
     """
     n, p = rows.shape

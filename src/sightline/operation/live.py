@@ -148,6 +148,8 @@ class LiveRule:
         self.begun = np.full(ASKS_AFTER, np.nan)
         if saved is not None:
             self.begun = saved.get("begun", self.begun).copy()
+        # Rows of the last `take` in which the rule was out of service and said nothing.
+        self.n_silent = 0
         self.alarms: list[TimedAlarm] = []
         self.stretches: list[AlarmWindow] = []
         self.happenings: list[Happening] = []
@@ -160,6 +162,7 @@ class LiveRule:
 
     def take(self, run: Run) -> None:
         """Let some more rows pass."""
+        self.n_silent = 0
         if run.begins:
             gap_s = float(run.time[0] - self.last[0])
             self.stop(OUTAGE)
@@ -169,6 +172,7 @@ class LiveRule:
             stop = start + _ROWS_AT_ONCE
             out, begun = self.out_of_service(), self._nights_of(run.time[start:stop])
             said = self.state.advance(run.rows[start:stop])
+            self.n_silent += int(said.is_silent.sum())
             self._follow(said, run.time[start:stop], run.rows[start:stop])
             self._serve(said, run.time[start:stop], out)
             for question in said.questions:
@@ -267,10 +271,9 @@ class LiveRule:
                 self._served(Event.OUT, AlarmKind.OUT, name, float(time[row]))
             for name in sorted({*before} - {*now}):
                 self._served(Event.BACK, AlarmKind.OUT, name, float(time[row]))
-        is_out = 2 * said.n_out.astype(np.int64) > self.rule.n_units
-        turns = np.diff(is_out, prepend=self._is_out(int(self.last[1])))
+        turns = np.diff(said.rule_is_out, prepend=self._is_out(int(self.last[1])))
         for row in np.flatnonzero(turns).tolist():
-            event = Event.STARTED if is_out[row] else Event.ENDED
+            event = Event.STARTED if said.rule_is_out[row] else Event.ENDED
             self._served(event, AlarmKind.RULE_OUT, self.rule.name, float(time[row]))
         if len(time):
             self.last[:] = time[-1], said.n_out[-1]

@@ -817,7 +817,9 @@ class _WatchRun:
                 live.take(Run(time=day.time[part], rows=day.rows[part], begins=begins))
                 self._count(day.time[part], day.rows[part])
                 n_ended += self._put_ended(live)
-                ledger, first = replace(ledger, rows=ledger.rows + rows), first + rows
+                n_silent = ledger.n_silent + live.n_silent
+                ledger = replace(ledger, rows=ledger.rows + rows, n_silent=n_silent)
+                first += rows
             if end is not None:
                 load, stood = self._load(ledger, live), live.alarm
                 ledger = ledger.ended(

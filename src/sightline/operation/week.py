@@ -444,7 +444,7 @@ class Week:
             f"Promised for {plural(round(promise.days), 'watched day')} from "
             f"{stamp(self.ledger.begins, self.zone)} on: {low:.0f} to {high:.0f} "
             f"alarms (90%), at most {share(promise.most_share(promise.days), 1)} of "
-            "time in alarm, without what is out of service. So far "
+            "time in alarm, without tags out of service. So far "
             f"{plural(came.alarms, 'alarm')} in "
             f"{duration((came.days or 0) * DAY_S)}, {share(came.share_of_time, 1)} of "
             "the time."
@@ -531,10 +531,12 @@ def load_of(
 ) -> AlarmLoad:
     """Return what rang since the promise in force began, to the row.
 
-    What is out of service rings no more. `alarm` is the one that runs.
+    A tag out of service rings no more; a rule that is out of service as a whole counts
+    as in alarm. `alarm` is the one that runs.
     """
     step, unit = made.rule.step_s or 1.0, made.rule.delays.unit
-    standing = spent = started = 0
+    started, spent = 0, ledger.n_silent
+    standing = spent // unit
     for one in alarms_since(state, made, ledger.begins, (alarm, None))[0]:
         # One that ran when the promise began.
         before = 0

@@ -92,7 +92,7 @@ def field_texts(kind: type) -> Mapping[str, str]:
     Examples
     --------
     >>> field_texts(SegmentMeasures)["coverage"]
-    'Share of the attack in alarm.'
+    "Share of the attack's rows over the limit of the p99 rule."
     """
     text = inspect.cleandoc(kind.__doc__ or "").partition("Parameters\n----------\n")[2]
     found: dict[str, str] = {}

@@ -92,7 +92,7 @@ def glossary(labels: Labelling = Labelling.ATTACKS) -> dict[str, Term]:
     >>> glossary()["deviation-score"].paper
     'energy'
     >>> glossary()["verdict-diluted"].name
-    'hidden among many tags'
+    'clearest in few of many tags'
     """
     asset = files("sightline.report") / "assets" / "glossary.toml"
     values = numbers()

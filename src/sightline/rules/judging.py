@@ -278,6 +278,7 @@ def periods_of(
     clock: Floats = (every if time is None else time)[rows]
     clock = clock - judged.step_s * (rows - np.arange(len(rows), dtype=np.float64))
     found: list[Period] = []
+    is_silent = run.is_silent[rows]
     n, first, before, made = promise.n_rows(judged.step_s), 0, (0, 0), promise
     while first < len(rows):
         later = clock[first:]
@@ -286,10 +287,11 @@ def periods_of(
         if end is None and found and n_rows < LEAST_WATCHED * n:
             break
         alarms, spent = cost = _cost_before(run, judged, int(rows[first + n_rows - 1]))
+        n_silent = int(is_silent[first : first + n_rows].sum())
         period = promise.period(
             n_rows * judged.step_s / 86_400,
-            float(alarms - before[0]),
-            (spent - before[1]) / n_rows,
+            float(alarms - before[0] + n_silent // run.rule.delays.unit),
+            (spent - before[1] + n_silent) / n_rows,
             begins=None if time is None else float(time[rows[first]]),
             is_judged=end is None or end.is_full,
             gap_s=0.0 if end is None or end.is_full else end.gap_s,
@@ -303,7 +305,7 @@ def periods_of(
 def _cost_before(run: RuleRun, judged: JudgedRows, last: int) -> tuple[int, int]:
     """Return alarms up to a row and rows of cost, as they were known in that row.
 
-    Of what rings: what is out of service was told once, as an alarm of its own.
+    Of what rings: a tag out of service was told once, as an alarm of its own.
     """
     n = last + 1
     mask, breaks = judged.is_attack_free[:n], judged.breaks[judged.breaks < n]

@@ -363,6 +363,9 @@ class Ledger:
         Its rows so far.
     stood : int, optional
         Rows, when it began, of the alarm that ran then. None: not known.
+    n_silent : int
+        Of its rows, those in which the rule as a whole was out of service, and so in no
+        alarm.
     """
 
     promise: Promise
@@ -370,6 +373,7 @@ class Ledger:
     past: tuple[Period, ...] = ()
     rows: int = 0
     stood: int | None = None
+    n_silent: int = 0
 
     def ended(
         self, end: PeriodEnd, begins: float, load: AlarmLoad, first: Promise, stood: int

@@ -553,6 +553,16 @@ class RuleRun:
         asked = tuple(questions)
         return cls(rule=rule, service=changes, breaks=breaks, questions=asked, **joined)
 
+    @property
+    def rule_is_out(self) -> Bools:
+        """Where more than half of its units, and so the rule, are out of service."""
+        return 2 * self.n_out.astype(np.int64) > self.rule.n_units
+
+    @property
+    def is_silent(self) -> Bools:
+        """Where the rule is out of service and in no alarm: it counts as if it were."""
+        return self.rule_is_out & ~self.in_alarm
+
     @cached_property
     def episodes(self) -> Episodes:
         """The alarms, with the rows at which another tag comes to lead one."""

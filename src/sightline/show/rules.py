@@ -315,8 +315,8 @@ def page_glance(
 KEPT_WORDS: dict[Kept, tuple[str, str]] = {
     Kept.KEPT: (
         "kept",
-        "Alarms and time in alarm lie within what was promised for the period. What "
-        "is out of service rings no more, and is told apart.",
+        "Alarms and time in alarm lie within what was promised for the period. Tags "
+        "out of service ring no more; a rule out of service as a whole does.",
     ),
     Kept.BROKEN: (
         "broken",
@@ -874,7 +874,7 @@ def promise_words(promise: Promise) -> str:
     return (
         f"The next {days.removeprefix('1 ')} should bring {low:.0f} to {high:.0f} "
         f"alarms (90%) and at most {share(promise.most_share(promise.days), 1)} of "
-        "time in alarm, without what is out of service. In 9 of 10 cases "
+        "time in alarm, without tags out of service. In 9 of 10 cases "
         f"{promise.notices():.1f} times the budget would break it within {days}."
     )
 
