@@ -148,7 +148,7 @@ class LiveRule:
         self.begun = np.full(ASKS_AFTER, np.nan)
         if saved is not None:
             self.begun = saved.get("begun", self.begun).copy()
-        # Rows of the last `take` in which the rule was out of service and said nothing.
+        # Rows of the last `take` in which the rule stood, out of service.
         self.n_silent = 0
         self.alarms: list[TimedAlarm] = []
         self.stretches: list[AlarmWindow] = []

@@ -364,8 +364,7 @@ class Ledger:
     stood : int, optional
         Rows, when it began, of the alarm that ran then. None: not known.
     n_silent : int
-        Of its rows, those in which the rule as a whole was out of service, and so in no
-        alarm.
+        Of its rows, those in which the rule as a whole was out of service and stood.
     """
 
     promise: Promise

@@ -560,8 +560,8 @@ class RuleRun:
 
     @property
     def is_silent(self) -> Bools:
-        """Where the rule is out of service and in no alarm: it counts as if it were."""
-        return self.rule_is_out & ~self.in_alarm
+        """Where a rule out of service still stands: that counts as in alarm."""
+        return self.rule_is_out & self.standing & ~self.in_alarm
 
     @cached_property
     def episodes(self) -> Episodes:
