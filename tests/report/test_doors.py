@@ -9,8 +9,11 @@ from report.plant import evaluations
 from report.test_unexplained import calm
 
 from sightline import write_report
+from sightline.report.attacks import attack_groups, explained
+from sightline.report.entries import entries_of
 from sightline.report.glossary import glossary
 from sightline.report.page import DOORS
+from sightline.storage import Result
 
 MOST_WORDS = 2000
 __all__ = ["calm"]  # a fixture
@@ -73,6 +76,22 @@ KNOWN = frozenset(
     "agreement better difference floor lasted limit note plant rows rule seen stage "
     "state still table tag tags time train warning".split()
 ) | {"of its range"}
+
+
+def test_what_is_caught_but_not_singled_out_says_so_beside_its_verdict():
+    """Else a line reads "not in the residuals" and "caught: yes"."""
+    works = [one for one in evaluations() if one.stream.testbed == "works"]
+    first, found = works[0], works[0].segments[0].found
+    assert first.segments[0].caught is not None
+    for is_found, word in ((True, "yes"), (False, "yes, as by chance")):
+        segment = replace(
+            first.segments[0], caught=True, found=replace(found, is_found=is_found)
+        )
+        changed = replace(first, segments=(segment, *first.segments[1:]))
+        groups = attack_groups(entries_of([Result(None, changed)]))
+        table, _ = explained(groups, "works")
+        column = next(one for one in table.columns if one.key == "caught")
+        assert column.cell(table.records[0]).text == word
 
 
 @pytest.mark.parametrize("which", ["small", "demo", "no incidents"])

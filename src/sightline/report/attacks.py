@@ -434,7 +434,10 @@ def explained(
         if None in counts:
             return TableCell(UNKNOWN)
         by = f"by {counts.count(True)} of {len(counts)} detectors"
-        return TableCell("yes" if counts[0] else "no", notes=(by,) * (len(counts) > 1))
+        found = group.rows[0].segment.found
+        is_chance = found is not None and not found.is_found
+        word = ("yes, as by chance" if is_chance else "yes") if counts[0] else "no"
+        return TableCell(word, notes=(by,) * (len(counts) > 1))
 
     columns: Columns[AttackGroup] = (
         Column("attack", "attack", lambda g: g.line, term="attack"),
