@@ -12,7 +12,7 @@ from sightline.metrics.chance import Floor
 # Short and unevenly spaced: few shifts move attacks onto attacks.
 STARTS = (30, 95, 210, 300, 470, 525, 660, 810, 930, 1125)
 MANY = [(start, start + 12) for start in STARTS]
-AT_CHANCE = "Not shown to be better than chance (calm windows in place of the attacks, "
+AT_CHANCE = "Not shown to be better than chance (attack-free windows in their place, "
 AT_CHANCE += "p above 0.05)"
 UNMATCHED = "longer than any attack-free stretch"
 FEW = "intervals are wide"

@@ -164,7 +164,7 @@ def _on_chance(measures: StreamMeasures, uncertainty: Uncertainty) -> Iterator[s
             )
     if at_chance:
         yield (
-            "Not shown to be better than chance (calm windows in place of the attacks, "
+            "Not shown to be better than chance (attack-free windows in their place, "
             f"p above {FLOOR_SHARE:g}): {', '.join(at_chance)}."
         )
     n_segments, drawn = measures.stream.n_segments, uncertainty.bootstrap

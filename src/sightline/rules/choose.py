@@ -1,8 +1,9 @@
 """The one decision: which rule to take, whether to take one at all, and in what words.
 
-It rests on commissioning rows alone. Cost: rules made at several times, each judged on
-the commissioning rows that follow. Sight: the smallest step of a tag that a rule sees,
-in residual space. The judged rows choose no rule; they only say what came true.
+It rests on commissioning rows, but for a veto (`after_later_rows`). Cost: rules made at
+several times, each judged on the commissioning rows that follow. Sight: the smallest
+step of a tag that a rule sees, in residual space. The judged rows, with their labels,
+say what came true, and rule out what costs more than twice the budget there.
 """
 
 import math
