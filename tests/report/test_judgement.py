@@ -87,6 +87,9 @@ def test_the_page_prints_no_count_of_attacks_caught_alone(results, tmp_path):
     )
     assert len(cells) >= 5
     assert all('data-label="By chance"' in cell for cell in cells)
+    first_screens = re.findall(r'class="huge">\d+ of \d+</span>(.*?)</div>', page, re.S)
+    assert first_screens
+    assert all("by chance" in rest for rest in first_screens)
 
 
 def judged_texts(entry):
